@@ -35,7 +35,6 @@ Answer = Generator[Tested, None, list[float]]  # candidates, and in the end the 
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
-THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
 _THE_DATA = "the data"
 _LATE = "time for other data sets ran out before all were tried; Search(seconds=…) or --seconds gives more"
@@ -69,8 +68,8 @@ def from_algorithm(
     law = functools.partial(_law, algorithm, data)
     base = law()
     _check_same(base, law())
-    pool, notes = _pool(functools.partial(_score, law, base, claim.points), workers)
-    seen = Seen([*notes] if base.exact is not None else [_EXACT_NOTE, *notes])
+    pool = _pool(functools.partial(_score, law, base, claim.points), workers)
+    seen = Seen([] if base.exact is not None else [_EXACT_NOTE])
     others = None
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None
@@ -264,18 +263,16 @@ def _candidates(
 
 def _pool(
     score: Callable[[Edit], tuple[Scores, bool]], workers: int
-) -> tuple[Callable[[list[Edit]], Iterable[tuple[Scores, bool]]], tuple[str, ...]]:
-    """Make a map over edits that yields results in order, and notes about it."""
+) -> Callable[[list[Edit]], Iterable[tuple[Scores, bool]]]:
+    """Make a map over edits that yields results in order."""
     if as_size("workers", workers) == 1:
-        return lambda edits: map(score, edits), ()
+        return lambda edits: map(score, edits)
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
     from joblib.externals.loky.backend.reduction import dumps  # type: ignore[import-untyped]
 
-    backend = "loky"
-    notes: tuple[str, ...] = ()
     try:
         dumps(score)
     except (pickle.PicklingError, TypeError, AttributeError):
-        backend, notes = "threading", (THREADS_NOTE,)
-    pool = Parallel(n_jobs=workers, backend=backend, return_as="generator")
-    return lambda edits: pool(delayed(score)(edit) for edit in edits), notes
+        raise ParameterError("workers", "be 1 for an algorithm that no other process can get", workers) from None
+    pool = Parallel(n_jobs=workers, return_as="generator")
+    return lambda edits: pool(delayed(score)(edit) for edit in edits)
