@@ -367,7 +367,8 @@ class Category(_AnyColumn):
         columns = np.empty((len(self.values), len(filled)))  # column by column, as the quantiser takes them
         for place, column in enumerate(columns):
             np.equal(filled, place, out=column)
-        columns[:, np.isnan(filled)] = np.nan
+        missing = np.flatnonzero(np.isnan(filled))
+        columns[:, missing] = np.nan
         return columns.T
 
     def codes(self, values: Floats) -> Floats:
@@ -376,8 +377,9 @@ class Category(_AnyColumn):
         return np.where(filled == UNKNOWN, np.nan, filled)
 
     def _filled(self, values: Floats) -> Floats:
-        fill = math.nan if self.fill is None else float(self.texts.index(str(text_of(self.fill))))
-        return np.where(np.isnan(values), fill, values)
+        if self.fill is None:
+            return values
+        return np.where(np.isnan(values), float(self.texts.index(str(text_of(self.fill)))), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
