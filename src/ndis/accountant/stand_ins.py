@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb
@@ -45,11 +45,11 @@ _BITS = 320
 _FARTHEST = 700.0
 
 
-class Discrete:
+class Discrete(BallLaw):
     """Enclose the moments of a law with finitely many losses."""
 
     def __init__(self, losses: list[Ball], masses: list[Ball]) -> None:
-        self.losses, self.masses, self.limit = losses, masses, math.inf
+        self.losses, self.masses = losses, masses
         self._loss = np.array([float(x) for x in losses])
         self._log_mass = np.array([float(p.log()) for p in masses])
 
@@ -58,10 +58,6 @@ class Discrete:
         terms = self._log_mass + c * self._loss
         top = float(terms.max())
         return top + math.log(float(np.exp(terms - top).sum()))
-
-    def log_ceiling(self, c: float, y: float) -> float:
-        """Return 0: the modulus of the moments of a discrete law comes back to M(c) again and again."""
-        return 0.0
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""
@@ -83,10 +79,6 @@ class Discrete:
                 logs.append(acb(arb(x)))
         return geometric(weights, logs, error.upper(), step, count)
 
-    def ceiling(self, c: float, y: float, digits: float) -> Ball:
-        """Bound the moments on the line by M(c)."""
-        return self.moment(c, digits).upper()
-
     def ends(self) -> tuple[Ball, Ball]:
         """Return the least and the largest loss."""
         return self.losses[0], self.losses[-1]
@@ -97,25 +89,22 @@ class Discrete:
         return sum((p * (-(arb(epsilon) - x).expm1()).nonnegative_part() for p, x in pairs), arb(0))
 
 
-class ProfileOnly:
+class ProfileOnly(BallLaw):
     """Enclose the profile of a law and the ends of its loss, for a law whose sum of moments is too long to build.
 
     Its moments are refused, so that discrete stand-ins take its place.
     """
 
-    limit = math.inf
-
     def __init__(self, ends: tuple[Ball, Ball], delta: Callable[[float], Ball]) -> None:
-        self._ends, self.delta = ends, delta
+        self._ends, self._delta = ends, delta
 
     def ends(self) -> tuple[Ball, Ball]:
         """Return the least and the largest loss."""
         return self._ends
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise PrecisionError("the law has no sum of moments")
-
-    log_moment = log_ceiling = moment = line = ceiling = _refuse
+    def delta(self, epsilon: float) -> Ball:
+        """Return the profile at ε."""
+        return self._delta(epsilon)
 
 
 class Place(NamedTuple):

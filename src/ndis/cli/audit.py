@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file, only_keys, read_object
+from ndis._files import only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
 from ndis.cli.files import read_pair, read_schema, table_options
-from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
+from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, option, written
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
@@ -26,6 +26,7 @@ _SIZES = ("min_rows", "max_rows", "seconds")
 _NAMES = ("title", "data_name")
 _KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES, *_NAMES)
 _REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
+REPEATED: dict[str, Any] = {"multiple": True, "metavar": "PATH"}
 _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
 
 
@@ -48,12 +49,10 @@ _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
     option("--features", "The number of features, if there are no data.", int),
     option("--min-rows", "Public: no data set has fewer rows (0 unless given).", int),
     option("--max-rows", "Public: no data set has more rows.", int),
-    option("--seconds", "Time for other data sets; 0 tries none (10 unless given)."),
+    option("--seconds", "Time for other data sets; 0 tries none (60 unless given)."),
     option("--title", "Name of the audited system, for the report.", str),
     option("--data-name", "Name of the data, for the report.", str),
-    option(
-        "--report -o", "Write the report here, .html or .json; may be repeated.", Path, multiple=True, metavar="PATH"
-    ),
+    written("Write the report here, .html or .json; may be repeated.", *PAGES, names="--report -o", **REPEATED),
     option("--workers", "How many runs of the algorithm at a time.", int, default=1),
     _REQUIRE,
     JSON,
@@ -72,7 +71,6 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
     """
     import ndis
 
-    check_reports(report)
     given = {key: value for key, value in options.items() if value is not None and value is not False and value != ()}
     request = _read_claim_file(file, given)
     claim = _claim(request)
@@ -83,9 +81,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
 
 @command(
     argument("file", "FILE"),
-    option(
-        "--output -o", "Write the report again, .html or .json; may be repeated.", Path, multiple=True, metavar="PATH"
-    ),
+    written("Write the report again, .html or .json; may be repeated.", *PAGES, **REPEATED),
     _REQUIRE,
     JSON,
 )
@@ -100,7 +96,6 @@ def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
     from ndis.auditing import AuditReport
     from ndis.auditing.judge import exceeds
 
-    check_reports(output, "output")
     saved = AuditReport.load(file)
     witness = saved.witness
     if witness is not None:
@@ -128,14 +123,6 @@ def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
         raise click.exceptions.Exit(REFUTED)
     if not verdict.proved and (verdict.undecided or require == "proved"):
         raise click.exceptions.Exit(NOT_DECIDED)
-
-
-def check_reports(paths: list[Path], name: str = "report") -> None:
-    """Refuse paths that cannot be written, before the audit runs."""
-    for path in paths:
-        if path.suffix.lower() not in (".html", ".json"):
-            raise ParameterError(name, "end in .html or .json", str(path))
-        check_file(path, name=name)
 
 
 def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]:

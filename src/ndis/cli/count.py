@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis._files import check_file
-from ndis.cli.options import DATA, READING, command, option
+from ndis.cli.options import DATA, READING, command, option, written
 from ndis.cli.output import as_json_text, print_values
 from ndis.errors import ParameterError
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     option("--epsilon", "ε of the guarantee. Needed unless a noise is given."),
     option("--delta", "δ of the guarantee.", required=True),
     option("--noise-std", "Standard deviation of the noise, in place of ε."),
-    option("--output -o", "Write the count and its receipt here, as JSON.", Path),
+    written("Write the count and its receipt here, as JSON."),
     *READING[1:],
 )
 def count(
@@ -47,8 +46,6 @@ def count(
     from ndis.data.paths import files_of, kind_of_files
     from ndis.ledger import pay
 
-    if output is not None:
-        check_file(output)
     mechanism = _mechanism(**public)
     unnamed = kind_of_files(files_of(data)) == "csv" and not header  # a line is a record, whatever its columns are
     table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=progress)

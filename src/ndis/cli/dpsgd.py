@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndis._files import write_file
-from ndis.cli.options import BUDGET, JSON, choice, command, flag, option
-from ndis.cli.output import check_picture, picture, print_rows, print_values
+from ndis.cli.options import BUDGET, JSON, PICTURES, choice, command, flag, option, written
+from ndis.cli.output import picture, print_rows, print_values
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ __all__ = ["dpsgd"]
     flag("--compare", "Print a table of all ways to draw batches, each with its neighbours."),
     flag("--certify", "Rigorous ε, by ball arithmetic."),
     JSON,
-    option("--output -o", "Draw ε against epochs here (png, svg, pdf) as well.", Path),
+    written("Draw ε against epochs here (png, svg, pdf) as well.", *PICTURES),
 )
 def dpsgd(
     delta: float,
@@ -54,8 +54,6 @@ def dpsgd(
     """
     from ndis.dpsgd import DPSGD
 
-    if output is not None:
-        check_picture(output)
     if compare:
         _compare(noise_multiplier, epsilon, delta, as_json, output, **numbers)
         return

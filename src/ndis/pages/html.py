@@ -6,7 +6,6 @@ A page has no scripts and loads nothing: its style sheet is part of it, and its 
 from __future__ import annotations
 
 import functools
-import html
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ from markupsafe import Markup, escape
 
 from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
-__all__ = ["chart", "framed", "minute", "number", "render", "sentence", "tag"]
+__all__ = ["chart", "minute", "number", "render", "sentence", "tag"]
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -70,11 +69,6 @@ def _environment() -> Environment:
     environment.globals.update(number=number, plain=plain)
     environment.globals["page_head"] = functools.partial(_HEAD.format, style=Markup(style))
     return environment
-
-
-def framed(page: str) -> str:
-    """Put a page in a frame of its own, for notebooks."""
-    return f'<iframe srcdoc="{html.escape(page)}" sandbox style="width: 100%; height: 40rem; border: 0"></iframe>'
 
 
 def minute(time: str) -> str:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, ridge
-from ndis.auditing import AddAdversarial, AddRandom, RemoveEach, Search, audit
+from ndis.auditing import AddAdversarial, AddRows, RemoveEach, Search, audit
 
 DATA = np.random.default_rng(0).standard_normal((30, 3))
 RULES = [
     RemoveEach(),
-    AddRandom(row_norm_bound=2.0, count=4),
+    AddRows(np.eye(3)),
     AddAdversarial(row_norm_bound=2.0, generations=3, offspring=4, starts=1),
 ]
 

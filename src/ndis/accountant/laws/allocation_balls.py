@@ -40,7 +40,7 @@ import scipy
 from flint import acb, acb_poly, arb, ctx
 
 from ndis._balls import Ball, precision
-from ndis.accountant.laws import geometric
+from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
@@ -74,7 +74,7 @@ class _Grid(NamedTuple):
     outer: int
 
 
-class AllocationBalls:
+class AllocationBalls(BallLaw):
     """Enclose the moments of one epoch at the working precision.
 
     Parameters
@@ -94,9 +94,12 @@ class AllocationBalls:
     """
 
     def __init__(self, shift: Ball, bins: int, log_moment: Callable[[float], float]) -> None:
-        self.shift, self.bins, self.log_moment = shift, bins, log_moment
-        self.mu, self.limit = float(shift), math.inf
+        self.shift, self.bins, self.mu, self._log_moment = shift, bins, float(shift), log_moment
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
+
+    def log_moment(self, c: float) -> float:
+        """Return log M(c) in floats."""
+        return self._log_moment(c)
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the ceiling at c + iy less log M(c)."""
@@ -106,14 +109,6 @@ class AllocationBalls:
         """Bound |M(c + iy')| for all y' ≥ y by e^{−μ²y²/2t} M(c)."""
         fall = (self.shift * arb(y)) ** 2 / (2 * self.bins)
         return (self.moment(c, digits) * (-fall).exp()).upper()
-
-    def ends(self) -> tuple[Ball, Ball]:
-        """Return the ends of the loss: there are none."""
-        return arb.neg_inf(), arb.pos_inf()
-
-    def delta(self, epsilon: float) -> Ball:
-        """Refuse: δ(ε) of one epoch is a sum of its moments too."""
-        raise PrecisionError("one epoch of random allocation has no closed form")
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""

@@ -58,7 +58,7 @@ from flint import acb, arb, ctx
 
 from ndis._balls import Ball
 from ndis._validate import Floats
-from ndis.accountant.laws import geometric
+from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
 
 _MOST_NODES = 60_000
@@ -99,7 +99,7 @@ class Sides(NamedTuple):
         return sides if remove else sides.swapped()
 
 
-class MixtureBalls:
+class MixtureBalls(BallLaw):
     """Enclose the moments of one mixture of Gaussians against another at the working precision.
 
     Examples
@@ -110,7 +110,7 @@ class MixtureBalls:
     """
 
     def __init__(self, sides: Sides) -> None:
-        self.sides, self.limit = sides, math.inf
+        self.sides = sides
         logs = [np.array([float(w.log()) for w in weights]) for weights in (sides.a, sides.b)]
         shifts = [np.array([float(m) for m in one]) for one in (sides.alpha, sides.beta)]
         self._floats = [(log - 0.5 * m * m, m) for log, m in zip(logs, shifts, strict=True)]

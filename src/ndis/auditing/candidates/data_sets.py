@@ -11,7 +11,6 @@ two neighbours on the two sides of a jump.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -281,9 +280,8 @@ class DataSets:
     any_size: bool = True
     generator: Callable[[np.random.Generator], Any] | None = None
 
-    def tour(self, random: np.random.Generator, bend: Bend, seconds: float) -> Tour:
-        """Yield data sets with their edits and receive scores, until the time is over."""
-        last = time.monotonic() + seconds
+    def tour(self, random: np.random.Generator, bend: Bend) -> Tour:
+        """Yield data sets with their edits and receive scores. Numbers, not time, say where it ends."""
         rows = self._rows()
         if not rows:
             return
@@ -292,20 +290,18 @@ class DataSets:
         for data in self._starts(rows, equal, random):
             score = max((yield data, self._edits(data, rows)), default=-math.inf)
             best, top = (data, score) if score > top else (best, top)
-            if time.monotonic() > last:
-                return
         few = self._stack([rows[-1]] * self.min_rows) if self.any_size else self.data
         longest = int(min(_MANY, self.max_rows)) if self.any_size else 0
         many = [self._stack([row] * longest) for row in rows[:2]] + [self._stack(rows * (longest // len(rows)))]
         paths = [*((few, other) for other in many), (equal[0], equal[1 % len(equal)]), (self.data, equal[0])]
         for one, other in paths:
-            for data, edit in self._halved(one, other, bend, last):
+            for data, edit in self._halved(one, other, bend):
                 yield data, [edit]
         step = _FIRST_STEP
         for _ in range(_GENERATIONS if self.domain is not None else 0):
             before = top
             for data in [self._moved(best, rows, random, step) for _ in range(_OFFSPRING)]:
-                if time.monotonic() > last or top > _CERTAIN:
+                if top > _CERTAIN:
                     return
                 score = max((yield data, self._edits(data, rows)), default=-math.inf)
                 best, top = (data, score) if score > top else (best, top)
@@ -369,7 +365,7 @@ class DataSets:
         removals = [edits.removal(i) for i in places] if row_count(data) > self.min_rows else []
         return [*removals, *map(edits.addition, rows if row_count(data) < self.max_rows else ())]
 
-    def _halved(self, one: Any, other: Any, bend: Bend, last: float) -> Iterator[tuple[Any, Edit]]:
+    def _halved(self, one: Any, other: Any, bend: Bend) -> Iterator[tuple[Any, Edit]]:
         """Yield the neighbours at the end of a path that is halved again and again.
 
         Rows of the other data set are added one by one; under replace-one each takes the place of a row.
@@ -384,7 +380,7 @@ class DataSets:
         while high - low > 1:
             middle = (low + high) // 2
             left, right = bend(at, low, middle), bend(at, middle, high)
-            if max(left, right) == -math.inf or time.monotonic() > last:
+            if max(left, right) == -math.inf:
                 return
             low, high = (low, middle) if left >= right else (middle, high)
         if high > low:

@@ -35,9 +35,10 @@ class _AnyColumn:
         """Return the values of the cells, and NaN where a cell is missing."""
         raise NotImplementedError  # each kind has its own
 
-    def outside(self, values: Floats) -> Any:
-        """Return which values are clipped; none that is missing."""
-        return np.zeros(len(values), dtype=bool)
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        none = np.zeros(len(values), dtype=bool)
+        return none, none, np.isnan(values)
 
     def encode(self, cells: Cells) -> Floats:
         """The encoded columns; NaN where a cell is missing and there is no fill."""
@@ -55,17 +56,27 @@ class _Range(_AnyColumn):
     high: Any
     fill: Any
 
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        """Return low, high and fill as floats."""
-        raise NotImplementedError  # each kind has its own
-
-    def _check_ends(self) -> None:
+    def __post_init__(self) -> None:
+        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
+            object.__setattr__(self, name, self._checked(name, getattr(self, name)))
         low, high, fill = self._ends
         if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
             raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
         if fill is not None and not low <= fill <= high:
             raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return an end or the fill, if it is of the kind of the column."""
+        return as_scalar(name, value)
+
+    def _float(self, end: Any) -> float:
+        """Return an end or the fill as a float."""
+        return float(end)
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        """Return low, high and fill as floats."""
+        return self._float(self.low), self._float(self.high), None if self.fill is None else self._float(self.fill)
 
     @property
     def centre(self) -> float:
@@ -79,10 +90,10 @@ class _Range(_AnyColumn):
         low, high, _ = self._ends
         return 0.5 * high - 0.5 * low
 
-    def outside(self, values: Floats) -> Any:
-        """Return which values are clipped; none that is missing."""
-        low, high, _ = self._ends
-        return (values < low) | (values > high)
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        (low, high, _), (_, none, missing) = self._ends, super().faults(values)
+        return (values < low) | (values > high), none, missing
 
     def encode_values(self, values: Floats) -> Floats:
         """Encode what `read` returned."""
@@ -122,15 +133,6 @@ class Number(_Range):
 
     kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
-
-    def __post_init__(self) -> None:
-        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            object.__setattr__(self, name, as_scalar(name, getattr(self, name)))
-        self._check_ends()
-
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        return self.low, self.high, self.fill
 
     def read(self, cells: Cells) -> Floats:
         """Return numbers, and NaN where a cell is no finite number."""
@@ -204,20 +206,13 @@ class Date(_Range):
 
     kinds = ("date", "text", "cells", "objects", "texts")
 
-    def __post_init__(self) -> None:
-        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            value: object = getattr(self, name)
-            if not isinstance(value, date):
-                raise ParameterError(name, "be a date", repr(value))
-        self._check_ends()
+    def _checked(self, name: str, value: Any) -> Any:
+        if not isinstance(value, date):
+            raise ParameterError(name, "be a date", repr(value))
+        return value
 
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
-
-    def number(self) -> Number:
-        """Return the same range in days since 1970-01-01."""
-        return Number(*self._ends)
+    def _float(self, end: Any) -> float:
+        return day_number(end)
 
     def read(self, cells: Cells) -> Floats:
         """Return days since 1970-01-01, and NaN where a cell is no date."""
@@ -281,6 +276,11 @@ class Category(_AnyColumn):
                     place.setdefault(word, float(i))
         place |= {text: float(i) for i, text in enumerate(self.texts)}
         return words(cells, place)
+
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        none, _, missing = super().faults(values)
+        return none, values == UNKNOWN, missing
 
     def encode_values(self, values: Floats) -> Floats:
         """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
@@ -373,18 +373,16 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     """
     if target is None:
         return None, None
+    spec: Any
     if isinstance(target, Mapping):
-        others = dict(target)
-        name = as_name(others.pop("name", None))
-        column = as_column(name, others)
+        name, spec = target.get("name"), {key: value for key, value in target.items() if key != "name"}
     elif isinstance(target, tuple) and len(target) == 3:
-        name = as_name(target[0])
-        column = as_column(name, target[1:])
+        name, spec = target[0], target[1:]
     elif isinstance(target, tuple) and len(target) == 2 and not isinstance(target[1], tuple):
-        name = as_name(target[0])
-        column = as_column(name, target[1])
+        name, spec = target
     else:
         raise ParameterError("target", "be (name, low, high), (name, [classes]) or (name, bool)", repr(target))
+    column = as_column(as_name(name), spec)
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
     return name, column

@@ -92,13 +92,8 @@ class Schema:
         bound = box if row_norm_bound is None else as_scalar("row_norm_bound", row_norm_bound)
         if not 0 < bound <= box:
             raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
-        for field, value in (
-            ("columns", MappingProxyType(read)),
-            ("target_name", target_name),
-            ("target", target_column),
-            ("row_norm_bound", bound),
-        ):
-            object.__setattr__(self, field, value)
+        self.__dict__.update(columns=MappingProxyType(read), target_name=target_name, target=target_column)
+        self.__dict__["row_norm_bound"] = bound
 
     def __repr__(self) -> str:
         target = "" if self.target is None else f", target={(self.target_name, self.target)!r}"
@@ -132,11 +127,8 @@ class Schema:
         >>> Schema({"age": (18, 90), "region": ["N", "S", "W"]}).against_first()
         [0, 2, 3]
         """
-        first: list[bool] = []
-        for name, column in self.columns.items():
-            labels = column.labels(name)
-            first += [isinstance(column, Category) and i == 0 for i in range(len(labels))]
-        return [i for i, left_out in enumerate(first) if not left_out]
+        labels = [(column, i) for name, column in self.columns.items() for i, _ in enumerate(column.labels(name))]
+        return [place for place, (column, i) in enumerate(labels) if i or not isinstance(column, Category)]
 
     def bounds(self) -> dict[str, float]:
         """The public bounds of encoded rows, as arguments of a mechanism.
@@ -434,11 +426,10 @@ class Schema:
         """
         try:
             stated = tomllib.loads(Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:  # the last if it is nested a thousand times
-            if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError | RecursionError):
-                raise ParameterError("schema", "be a TOML file", f"{str(source)!r}: {error}") from error
-            why = getattr(error, "strerror", None) or "a name that is no path"
-            raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {why}") from error
+        except OSError as error:
+            raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:  # the last if it is nested a thousand times
+            raise ParameterError("schema", "be a TOML file", f"{str(source)!r}: {error}") from error
         return cls.from_dict(stated)
 
 
