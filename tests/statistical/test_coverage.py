@@ -22,9 +22,9 @@ def test_pooled_coverage_and_length(records, epsilon):
     """480 intervals at 95 %, nearly independent: the standard deviation of their share is 1 %.
 
     Below 90 % is five of them: 3·10⁻⁶ of all choices of seeds would fail. Intervals of twice the length cover 475 of
-    480, but for 10⁻¹¹. Half-lengths over 1.96 standard deviations of the estimate, known within 6.5 %, are within
-    0.75 and 1.3 on average: over three standard deviations of one coefficient, and of the mean over six. Privacy widens
-    the spread of a few fits, so the median half-length is compared.
+    480, but for 10⁻¹¹. Half-lengths over 1.96 standard deviations of the estimate, known within 6.5 %, are on average
+    within 0.75 and 1.3: over three standard deviations of one coefficient, and of the mean over six. Privacy
+    widens the spread of a few fits, so the median half-length is compared.
     """
     covered, errors, halves = [], [], []
     for seed in range(FITS):

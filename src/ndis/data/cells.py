@@ -235,7 +235,8 @@ def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
 
     place = look_up(cells)
     coded = values[place]
-    coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
+    if cells.null_count:
+        coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
     others = np.flatnonzero(coded == UNKNOWN)
     if others.size:
         texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)

@@ -127,13 +127,13 @@ class LiftedMechanism(CertifiedMechanism):
 
     Examples
     --------
-    >>> import ndis
+    >>> import numpy as np, ndis
     >>> from ndis.models import BohningLogistic
     >>> model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
     >>> mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
     >>> round(mechanism.noise_variance, 4), mechanism.target_epsilon, mechanism.bound
     (3.875, 1.0, 'exact')
-    >>> mechanism.release(([[1.5, 0.0]], [1])).values.shape
+    >>> mechanism.release((np.array([[1.5, 0.0]]), [1])).values.shape
     (2,)
     """
 

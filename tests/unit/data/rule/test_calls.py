@@ -187,7 +187,8 @@ def test_no_float_reduction_decides_about_a_record(path) -> None:  # type: ignor
 
 def test_nothing_on_the_data_path_changes_the_process() -> None:
     """Filters of warnings and loggers belong to the process; only the quiet of dask's tasks touches them."""
-    others = [*sorted((SOURCE / "describing").glob("*.py")), *(SOURCE / name for name in (*ABOVE, *PARTS))]
+    above = [path for name in ("describing", "learn", "mechanisms", "models") for path in (SOURCE / name).glob("*.py")]
+    others = [path for path in above if path.stem != "_covariance"]  # which asks scikit-learn about public rows
     for path in [*sorted((SOURCE / "data").rglob("*.py")), *SUMMING, *others]:
         text = path.read_text()
         tree = ast.parse(text)
