@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from ndis._attained import attained_epsilon
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import up
-from ndis._groups import Group, StepGroup, as_noise_multiplier, noise_multiplier_of
+from ndis._groups import Group, StepGroup, as_noise_multiplier, sampled_step
 from ndis._validate import as_choice, as_count, as_floats, as_one_probability, as_size
 from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
@@ -26,25 +26,14 @@ if TYPE_CHECKING:
     from ndis.profile import PrivacyProfile
 
 
-class BatchedProfile(ABC):
+class BatchedProfile:
     """Make profiles of steps, by the way in which their batches are drawn. `repeat` makes many steps of one."""
 
     groups: tuple[Group | StepGroup, ...]
     failure_probability: float
-
-    @classmethod
-    @abstractmethod
-    def from_noise_multiplier(cls, sigma: float) -> PrivacyProfile:
-        """Return the guarantee of Gaussian noise."""
-
-    @classmethod
-    @abstractmethod
-    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
-        """Return the guarantee of some steps."""
-
-    @abstractmethod
-    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
-        """Return the smallest safe ε for a δ."""
+    from_noise_multiplier: ClassVar[Callable[[float], PrivacyProfile]]  # the profile has these three
+    _of_steps: ClassVar[Callable[[list[StepGroup]], PrivacyProfile]]
+    _smallest_epsilon: Callable[[float, str], float]
 
     @classmethod
     def from_mixture(
@@ -267,7 +256,8 @@ class BatchedProfile(ABC):
     def group(self, size: int) -> PrivacyProfile:
         """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
 
-        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). Every release
+        Each example enters each batch on its own, and the number that enter is binomial (thm:mixtures). A group of
+        `size` users has as many times the examples of one. Every release
         must be Gaussian noise on a Poisson sample, made by `from_noise_multiplier` and `subsampled`; other profiles are
         refused. So is a failure probability, which says nothing about several examples.
 
@@ -276,14 +266,19 @@ class BatchedProfile(ABC):
         >>> [round(step.repeat(100).group(k).epsilon(1e-6), 6) for k in (1, 2, 4)]
         [0.954217, 1.970757, 3.993018]
         """
-        k = as_size("size", size)
+        k, groups = as_size("size", size), []
         if k == 1:
             return self  # type: ignore[return-value]  # it is a profile
-        groups = []
         for g in self.groups:
-            noise = noise_multiplier_of(g) if g.sampled else None
-            if not isinstance(g, Group) or noise is None or self.failure_probability:
+            step = g.step if isinstance(g, StepGroup) else sampled_step(g)
+            if not isinstance(step, SampledStep) or step.adjacency == "replace-one" or self.failure_probability:
                 rule = "consist of Gaussian noise on Poisson samples, from from_noise_multiplier and subsampled"
                 raise ParameterError("profile", rule, "other releases")
-            groups.append(StepGroup(SampledStep(noise, g.rates, k), g.count))
+            groups.append(StepGroup(replace(step, size=k * step.size), g.count))
         return self._of_steps(groups)
+
+    @property
+    def _examples_per_user(self) -> int:
+        """Return in how many examples of one user neighbours may differ."""
+        steps = (g.step for g in self.groups if isinstance(g, StepGroup))
+        return max((step.size for step in steps if isinstance(step, SampledStep)), default=1)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
-from ndis._validate import Order, as_choice, as_count, as_scalar, as_within
+from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within
 from ndis._version import __version__
 from ndis.accountant.composition import law_of_pair
 from ndis.accountant.laws import Law, StepKind
@@ -224,13 +224,18 @@ def noise_multiplier_of(group: Group | StepGroup) -> float | None:
     return sigma if group.remove.same_origins(remove) and group.add.same_origins(add) else None
 
 
-def replaced_step(groups: tuple[Group | StepGroup, ...], rate: float) -> SampledStep | None:
-    """Return the step of a replaced record in a Poisson sample of one release; None if its worst pair is not known."""
-    first = groups[0]
-    if isinstance(first, StepGroup) and isinstance(first.step, SampledStep) and len(groups) == first.count == 1:
-        return replace(first.step, rates=(*first.step.rates, rate))
-    sigma = noise_multiplier_of(first) if len(groups) == 1 and not first.sampled else None
-    return None if sigma is None else SampledStep(2.0 * sigma, (rate,), adjacency="replace-one")
+def sampled_step(group: Group | StepGroup, *more: float, adjacency: Adjacency = "add-remove") -> SampledStep | None:
+    """Return Gaussian noise on a Poisson sample as a step of its own, sampled at further rates; None if it is not that.
+
+    A pair for "replace-one" is not sampled yet. Its noise is over the diameter of the ball of contributions.
+    """
+    if isinstance(group, StepGroup):
+        same = isinstance(group.step, SampledStep) and group.step.adjacency == adjacency
+        return replace(group.step, rates=(*group.step.rates, *more)) if same else None  # type: ignore[type-var]
+    sigma = noise_multiplier_of(group)
+    if sigma is None or group.sampled == (adjacency == "replace-one"):
+        return None
+    return SampledStep(sigma if group.sampled else 2.0 * sigma, (*group.rates, *more), adjacency=adjacency)
 
 
 @lru_cache(_KEPT_PAIRS)

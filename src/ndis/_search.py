@@ -136,9 +136,10 @@ def _bracket(excess: Callable[[float], float], u: float, step: float) -> tuple[f
 
 
 def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delta: float) -> float:
-    """Return the first of ever larger ε, from a float on, at which `certified(ε)` ≤ `delta`."""
-    while not certified(epsilon) <= delta:
-        epsilon = math.nextafter(epsilon * (1.0 + 2.0**-40), math.inf)
+    """Return the first of ever larger ε, from a float on, at which `certified(ε)` ≤ `delta`. The steps double."""
+    start, step = epsilon, 2.0**-48 * max(epsilon, 2.0**-1000)
+    while epsilon < math.inf and not certified(epsilon) <= delta:
+        epsilon, step = start + step, 2.0 * step
     return epsilon
 
 

@@ -31,8 +31,6 @@ class Sampler(NamedTuple):
         The numbers of a stage. The last one is counted: steps, or epochs of `bins` steps.
     adjacency : str
         Which data sets are neighbours.
-    rate : callable
-        Returns the expected share of the records in a batch.
     profile : callable
         Returns the guarantee of one step or one epoch.
     attained : callable
@@ -45,7 +43,6 @@ class Sampler(NamedTuple):
 
     needs: tuple[str, ...]
     adjacency: Adjacency
-    rate: Callable[[Stage], Fraction]
     profile: Callable[[Stage], PrivacyProfile]
     attained: Callable[[Stage], PrivacyProfile]
     theorem: str
@@ -74,6 +71,12 @@ class Stage:
         Size to which larger batches are cut, for "truncated".
     examples_per_user : int
         Neighbours differ in one user with up to this many records. Above 1 for "poisson" only.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> ndis.DPSGD.from_schedule([(1.0, 0.01, 500), (1.4, 0.02, 250)]).stages[1]
+    Stage(noise_multiplier=1.4, sampling_rate=0.02, steps=250)
     """
 
     noise_multiplier: float
@@ -107,12 +110,19 @@ class Stage:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "steps", self.steps or self.bins * self.epochs)  # type: ignore[operator]
         object.__setattr__(self, "_unit", sampler.profile(self))  # it checks how the numbers go together
-        object.__setattr__(self, "sampling_rate", float(sampler.rate(self)))
+        object.__setattr__(self, "sampling_rate", float(self.rate))
 
     @property
     def batches(self) -> int:
         """Return the number of batches that one draw of the sampler makes: those of an epoch, or 1."""
         return self.bins or 1
+
+    @property
+    def rate(self) -> Fraction:
+        """Return the expected share of the records in a batch."""
+        if self.batch_size is not None:
+            return Fraction(self.batch_size, self.records or self.batch_size)
+        return Fraction(self.sampling_rate) if self.bins is None else Fraction(1, self.bins)
 
     @property
     def loop(self) -> str:
@@ -188,7 +198,6 @@ SAMPLERS: dict[str, Sampler] = {
     "poisson": Sampler(
         ("sampling_rate", "steps"),
         "add-remove",
-        lambda stage: Fraction(stage.sampling_rate),
         _poisson,
         _poisson,
         "thm:sampled-moment",
@@ -197,7 +206,6 @@ SAMPLERS: dict[str, Sampler] = {
     "allocation": Sampler(
         ("bins", "epochs"),
         "add-remove",
-        lambda stage: Fraction(1, stage.batches),
         _allocation,
         _allocation,
         "thm:allocation",
@@ -206,16 +214,14 @@ SAMPLERS: dict[str, Sampler] = {
     "fixed-size": Sampler(
         ("batch_size", "records", "steps"),
         "replace-one",
-        lambda stage: Fraction(stage.batch_size or 0, stage.records or 1),
         lambda stage: PrivacyProfile.from_fixed_size(**_numbers(stage, "batch_size", "records")),
-        lambda stage: _sampled(stage.noise_multiplier / 2.0, Fraction(stage.batch_size or 0, stage.records or 1)),
+        lambda stage: _sampled(stage.noise_multiplier / 2.0, stage.rate),
         "thm:fixed-size",
         "batches of a fixed size, each drawn without replacement from all records",
     ),
     "truncated": Sampler(
         ("sampling_rate", "max_batch_size", "records", "steps"),
         "add-remove",
-        lambda stage: Fraction(stage.sampling_rate),
         lambda stage: PrivacyProfile.from_truncated_poisson(
             **_numbers(stage, "sampling_rate", "max_batch_size", "records")
         ),

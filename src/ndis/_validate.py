@@ -185,6 +185,14 @@ def as_probability(name: str, value: ArrayLike) -> Floats:
     return array
 
 
+def as_share(name: str, value: ArrayLike) -> Floats:
+    """Return finite values from 0 to 1, of any shape."""
+    array = as_floats(name, value)
+    if not ((array >= 0) & (array <= 1)).all():
+        raise ParameterError(name, "lie between 0 and 1", _brief(array))
+    return array
+
+
 def as_one_probability(name: str, value: ArrayLike) -> float:
     """Return one number strictly between 0 and 1."""
     return single(name, as_probability(name, value))

@@ -22,6 +22,7 @@ from ndis._validate import (
     as_floats,
     as_positive,
     as_reals,
+    as_share,
     as_symmetric,
     as_vector,
     broadcast_vectors,
@@ -236,9 +237,7 @@ class GeneralizedChiSquare:
         return self._quantiles(probability, upper=True)
 
     def _quantiles(self, probability: ArrayLike, *, upper: bool) -> float | Floats:
-        p = as_floats("probability", probability)
-        if not ((p >= 0) & (p <= 1)).all():
-            raise ParameterError("probability", "lie between 0 and 1", probability)
+        p = as_share("probability", probability)
         low, high = self.support()
         ends = {0.0: high, 1.0: low} if upper else {0.0: low, 1.0: high}
         values = [ends[v] if v in ends else self._quantile(v, upper=upper) for v in p.ravel().tolist()]

@@ -28,12 +28,18 @@ __all__ = ["DPSGD", "SAMPLERS", "ComparisonRow", "EpochRow", "Sampling", "Stage"
 
 _FORMAT = "ndis.DPSGD"  # format 1 has Poisson sampling only
 _FINDABLE = ("noise_multiplier", "sampling_rate", "batch_size", "bins", "steps", "epochs")
-_NEAR = 6  # answers that a guess interpolates
+_BELOW = 1.0 - 1e-9  # an ε that floats put on the safe side is moved below the true one
 _WHOLE = 1 - Fraction(1, 2**40)  # a sum of rates that rounding keeps below a whole number of epochs still ends it
 
 
 class EpochRow(NamedTuple):
-    """A row says ε after some epochs: a number of steps whose rates add up to `epoch`."""
+    """A row says ε after some epochs: a number of steps whose rates add up to `epoch`.
+
+    >>> import ndis
+    >>> rows = ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.5, steps=4).epsilon_by_epoch(1e-6)
+    >>> [(row.epoch, row.steps) for row in rows]
+    [(1.0, 2), (2.0, 4)]
+    """
 
     epoch: float
     steps: int
@@ -44,6 +50,10 @@ class ComparisonRow(NamedTuple):
     """A row says the ε of one training plan with one sampler.
 
     `lower` is an ε that some neighbours need. It is ε itself where the number is exact.
+
+    >>> row = ComparisonRow(DPSGD(noise_multiplier=1.0, sampling_rate=0.5, steps=4), epsilon=3.0, lower=2.5)
+    >>> row.run.steps, row.epsilon - row.lower
+    (4, 0.5)
     """
 
     run: DPSGD
@@ -241,25 +251,20 @@ class DPSGD:
         last = steps.size - 1
         # the first and the last, then the middle of every gap
         for i in sorted(range(steps.size), key=lambda i: i & -i if 0 < i < last else steps.size, reverse=True):
-            n = int(steps[i])
-            near = sorted(result, key=lambda other: abs(math.log(other / n)))[:_NEAR]
-            guess = None
-            if len(near) > 1:
-                middle = _interpolated(np.log(near), [result[other] for other in near], math.log(n))
-                below = max(answer for other, answer in result.items() if other < n)  # ε grows with the steps
-                guess = min(max(middle, below), min(answer for other, answer in result.items() if other > n))
+            n, known = int(steps[i]), sorted(result)
+            guess = np.interp(math.sqrt(n), np.sqrt(known), [result[k] for k in known]) if len(known) > 1 else None
             result[n] = self._profile_after(n)._smallest_epsilon(delta, "worst", guess)
         return [result[n] for n in ends]
 
     def _epochs(self, count: int) -> float:
-        return float(sum(SAMPLERS[stage.sampling].rate(stage) * n for stage, n in self._taken(count)))
+        return float(sum(stage.rate * n for stage, n in self._taken(count)))
 
     def _epoch_ends(self) -> list[int]:
         """The number of steps after each epoch, and at the end."""
         ends: list[int] = []
         before = Fraction(0)
         for stage, first in zip(self.stages, accumulate((s.steps for s in self.stages), initial=0), strict=False):
-            rate, draw = SAMPLERS[stage.sampling].rate(stage), stage.batches
+            rate, draw = stage.rate, stage.batches
             after = before + rate * stage.steps
             for epoch in range(math.floor(before) + 1, math.floor(after / _WHOLE) + 1):
                 n = math.ceil((epoch * _WHOLE - before) / rate)
@@ -386,6 +391,8 @@ class DPSGD:
         for sampling, own in numbers.items():
             run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **own)
             lower, upper = run.profile().bounds(delta)
+            if lower < upper:  # another attained pair may need more than the one that `bounds` knows
+                lower = max(lower, _BELOW * run.stages[0].attained().epsilon(delta))
             rows.append(ComparisonRow(run, upper, lower))
         return rows
 
@@ -419,10 +426,3 @@ class DPSGD:
             raise ParameterError("stages", "be a list", f"{result['stages']!r:.80}")
         keys = (USUAL, ()) if version == 1 else ((), tuple(field.name for field in fields(Stage)))
         return cls.from_schedule(only_keys("stage", item, *keys) for item in result["stages"])
-
-
-def _interpolated(places: Floats, values: list[float], x: float) -> float:
-    """Return the polynomial through some values, at a point between their places (Lagrange)."""
-    gaps = places[:, None] - places + np.eye(places.size)
-    factors = (x - places + np.eye(places.size) * (1.0 - x + places)) / gaps
-    return float(np.prod(factors, axis=1) @ values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,22 +22,7 @@ _TOP, _BOTTOM = 0.5, 1e-12
 _LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
 
 
-@runtime_checkable
-class Curve(Protocol):
-    """A curve that can be drawn: δ in both orders, and the way back. A `PrivacyProfile` is one."""
-
-    @property
-    def failure_probability(self) -> float:
-        """The probability below which δ never falls."""
-
-    def log_delta(self, epsilon: Floats, *, order: Literal["worst", "remove", "add"] = "worst") -> Floats:
-        """log δ at each ε."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest ε with that δ."""
-
-
-Drawable = Curve | GaussianPair
+Curve = Any  # it has `log_delta(epsilon, order=)`, `epsilon(delta)` and `failure_probability`, like a `PrivacyProfile`
 
 
 @dataclass(frozen=True)
@@ -56,7 +41,7 @@ class _BothOrders:
 
 
 def plot_profile(
-    profiles: Drawable | Mapping[str, Drawable],
+    profiles: Curve | Mapping[str, Curve],
     *,
     epsilon_range: tuple[float, float] | None = None,
     points: int = 201,
@@ -167,7 +152,7 @@ def _span(profile: Any) -> tuple[float, float]:
 def _as_curve(result: Any) -> Curve:
     if isinstance(result, GaussianPair):
         return _BothOrders(result)
-    if isinstance(result, Curve):
+    if hasattr(result, "log_delta") and hasattr(result, "failure_probability"):
         return result
     raise ParameterError("profiles", "be PrivacyProfile or GaussianPair values", type(result).__name__)
 

@@ -26,9 +26,10 @@ from ndis._groups import (
     orders_of,
     profile_from_json,
     profile_to_json,
-    replaced_step,
+    sampled_step,
     total_failure,
 )
+from ndis._search import first_safe_epsilon
 from ndis._validate import (
     Adjacency,
     Floats,
@@ -301,11 +302,8 @@ class PrivacyProfile(BatchedProfile, Risks):
         if self.composed:
             left = down(Fraction(target) - Fraction(self.failure_probability))
             return certified_epsilon(self._compositions(order), left) if left > 0.0 else math.inf
-        start = x = self._smallest_epsilon(target, order)
-        step = 2.0**-48 * max(start, 2.0**-1000)
-        while math.isfinite(x) and not self.certify(x, relative_width=1e-13, order=order).upper <= target:
-            x, step = start + step, 2.0 * step
-        return x
+        start = self._smallest_epsilon(target, order)
+        return first_safe_epsilon(start, lambda x: self.certify(x, relative_width=1e-13, order=order).upper, target)
 
     # ------------------------------------------------------------------ new guarantees from old
 
@@ -372,19 +370,18 @@ class PrivacyProfile(BatchedProfile, Risks):
         q = as_rate(rate)
         if q == 1.0:
             return self
-        if self.adjacency == "replace-one" and (step := replaced_step(self.groups, q)):
-            failure = self.failure_probability
-            return PrivacyProfile(groups=[StepGroup(step)], adjacency=self.adjacency, failure_probability=failure)
-        if self.composed:
+        step = None
+        if self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1:
+            step = sampled_step(self.groups[0], q, adjacency="replace-one")
+        if self.composed and step is None:
             raise ParameterError(
                 "profile",
                 "be one release, or releases that all see one sample, to be subsampled",
                 f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
                 "sample each release before you compose",
             )
-        group = self._only()
-        groups, failure = (replace(group, rates=(*group.rates, q)),), self.failure_probability
-        return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
+        group = StepGroup(step) if step else replace(self._only(), rates=(*self._only().rates, q))
+        return PrivacyProfile(groups=(group,), adjacency=self.adjacency, failure_probability=self.failure_probability)
 
     # ------------------------------------------------------------------ out and in
 

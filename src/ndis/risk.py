@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from ndis._balls import precision
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
-from ndis._validate import Floats, Order, as_floats, as_probability, as_reals, as_scalar, broadcasts, shaped
+from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
 from ndis.errors import ParameterError, PrecisionError
@@ -257,7 +257,7 @@ class Risks:
         >>> round(profile.tradeoff(0.05), 9)  # Φ(Φ⁻¹(0.95) − 1)
         0.740488977
         """
-        level = _levels("alpha", alpha)
+        level = as_share("alpha", alpha)
         power = largest_power(lambda e: np.asarray(self.delta(e)), level.ravel(), self._advantage)
         return shaped(np.minimum(1.0 - power, 1.0 - level.ravel()), level.shape)
 
@@ -273,7 +273,7 @@ class Risks:
         >>> training.true_positive_rate([1e-12, 1e-3, 0.01]).round(15)
         array([...])
         """
-        level = _levels("at_false_positive_rate", at_false_positive_rate)
+        level = as_share("at_false_positive_rate", at_false_positive_rate)
         power = largest_power(self._upper_deltas, level.ravel(), self._advantage, _CALM_ENOUGH)
         return shaped(np.minimum(power * _UP, 1.0), level.shape)
 
@@ -376,10 +376,3 @@ def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:
 def _square(pair: GaussianPair) -> Fraction:
     directions = zip(pair.shift.tolist(), pair.copies.tolist(), strict=True)
     return sum((int(n) * Fraction(m) ** 2 for m, n in directions), Fraction(0)) * (1 + 8 * Fraction(pair.uncertainty))
-
-
-def _levels(name: str, value: ArrayLike) -> Floats:
-    level = as_floats(name, value)
-    if not ((level >= 0) & (level <= 1)).all():
-        raise ParameterError(name, "lie between 0 and 1", value)
-    return level

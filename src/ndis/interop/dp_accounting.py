@@ -40,32 +40,11 @@ def _singular(adjacency: Adjacency) -> PrivacyProfile:
 
 def _profile(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     """The profile of an event; None if it releases nothing."""
-    adjacency = _adjacency(relation)
-    match event:
-        case dp_accounting.NoOpDpEvent():
-            return None
-        case dp_accounting.NonPrivateDpEvent():
-            return _singular(adjacency)
-        case dp_accounting.GaussianDpEvent():
-            return _gaussian(event, event.noise_multiplier, adjacency)
-        case dp_accounting.ComposedDpEvent():
-            return _together([_profile(one, relation) for one in event.events])
-        case dp_accounting.SelfComposedDpEvent():
-            return _repeated(_profile(event.event, relation), event.count)
-        case dp_accounting.PoissonSampledDpEvent():
-            return _sampled(event, relation)
-        case dp_accounting.dp_event.MixtureOfGaussiansDpEvent():
-            return _mixture(event, adjacency)
-        case dp_accounting.TruncatedSubsampledGaussianDpEvent():
-            return _truncated(event, relation)
-        case dp_accounting.SampledWithoutReplacementDpEvent():
-            return _fixed_size(event, relation)
-        case dp_accounting.SingleEpochTreeAggregationDpEvent():
-            return _tree(event, relation)
-        case dp_accounting.dp_event.ZCDpEvent():
-            raise _UnsupportedError(event, "ZCDpEvent bounds Rényi divergences only; convert it with RdpAccountant")
+    for kind, make in _KINDS.items():
+        if isinstance(event, kind):
+            return make(event, relation)
     if type(event).__name__ == "RandomAllocationDpEvent":  # newer versions have it
-        return _allocation(event, adjacency)
+        return _allocation(event, relation)
     raise _UnsupportedError(event, f"{type(event).__name__} has no exact Gaussian profile")
 
 
@@ -73,8 +52,8 @@ def _adjacency(relation: NeighboringRelation) -> Adjacency:
     return "replace-one" if relation == NeighboringRelation.REPLACE_ONE else "add-remove"
 
 
-def _gaussian(event: Any, multiplier: float, adjacency: Adjacency) -> PrivacyProfile:
-    noise = float(multiplier)
+def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
+    noise, adjacency = float(event.noise_multiplier), _adjacency(relation)
     if noise == 0.0:
         return _singular(adjacency)
     if not 2.0**-400 <= noise <= 2.0**400:
@@ -85,16 +64,16 @@ def _gaussian(event: Any, multiplier: float, adjacency: Adjacency) -> PrivacyPro
     )
 
 
-def _mixture(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     pairs = [(float(c), float(p)) for c, p in zip(event.sensitivities, event.sampling_probs, strict=True) if p > 0]
-    if adjacency != "add-remove":
+    if relation == NeighboringRelation.REPLACE_ONE:
         raise _UnsupportedError(event, "MixtureOfGaussiansDpEvent is about records that are added or removed")
     if not all(c >= 0.0 for c, _ in pairs):
         raise _UnsupportedError(event, "sensitivities must not be negative")
     if all(c == 0.0 for c, _ in pairs):
         return None
     if event.standard_deviation == 0:
-        return _singular(adjacency)
+        return _singular("add-remove")
     noise = min(float(event.standard_deviation), _MOST_NOISE * max(c for c, _ in pairs))
     moves, chances = zip(*pairs, strict=True)
     made = partial(PrivacyProfile.from_mixture, sensitivities=moves, probabilities=chances)
@@ -110,7 +89,7 @@ def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | No
     if relation != NeighboringRelation.ADD_OR_REMOVE_ONE:
         raise _UnsupportedError(event, "truncated samples are known for records that are added or removed only")
     if most >= records:  # no sample is cut
-        return _gaussian(event, event.noise_multiplier, "add-remove").subsampled(rate)
+        return _gaussian(event, relation).subsampled(rate)
     sizes = {"max_batch_size": int(most), "records": int(records)}
     made = partial(PrivacyProfile.from_truncated_poisson, sampling_rate=rate, **sizes)
     return _made(event, made, min(float(event.noise_multiplier), _MOST_NOISE))
@@ -135,17 +114,17 @@ def _tree(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
     steps = event.step_counts if isinstance(event.step_counts, list | tuple) else [event.step_counts]
     if not steps or not min(steps) >= 0 or not max(steps) >= 1:
         raise _UnsupportedError(event, "step_counts must be whole numbers, one of them above 0")
-    return _gaussian(event, event.noise_multiplier, "add-remove").repeat(int(max(steps)).bit_length())
+    return _gaussian(event, relation).repeat(int(max(steps)).bit_length())
 
 
-def _allocation(event: Any, adjacency: Adjacency) -> PrivacyProfile | None:
+def _allocation(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     inner = event.event
-    if adjacency != "add-remove" or not isinstance(inner, dp_accounting.GaussianDpEvent):
+    if relation == NeighboringRelation.REPLACE_ONE or not isinstance(inner, dp_accounting.GaussianDpEvent):
         raise _UnsupportedError(event, "allocation is known for Gaussians, and records that are added or removed")
     if event.num_selected != 1:
         raise _UnsupportedError(event, "records that go to several steps of an epoch have no exact profile")
     if inner.noise_multiplier == 0:
-        return _singular(adjacency)
+        return _singular("add-remove")
     made = partial(PrivacyProfile.from_allocation, bins=int(event.num_steps))
     return _made(event, made, float(inner.noise_multiplier))
 
@@ -191,6 +170,25 @@ def _with_less_noise(event: Any) -> Any:
     if isinstance(event, dp_accounting.GaussianDpEvent) and _MOST_NOISE < event.noise_multiplier < math.inf:
         return dp_accounting.GaussianDpEvent(_MOST_NOISE)
     return event
+
+
+def _zero_concentrated(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
+    raise _UnsupportedError(event, "ZCDpEvent bounds Rényi divergences only; convert it with RdpAccountant")
+
+
+_KINDS: dict[Any, Callable[[Any, NeighboringRelation], PrivacyProfile | None]] = {
+    dp_accounting.NoOpDpEvent: lambda event, relation: None,
+    dp_accounting.NonPrivateDpEvent: lambda event, relation: _singular(_adjacency(relation)),
+    dp_accounting.GaussianDpEvent: _gaussian,
+    dp_accounting.ComposedDpEvent: lambda event, relation: _together([_profile(e, relation) for e in event.events]),
+    dp_accounting.SelfComposedDpEvent: lambda event, relation: _repeated(_profile(event.event, relation), event.count),
+    dp_accounting.PoissonSampledDpEvent: _sampled,
+    dp_accounting.dp_event.MixtureOfGaussiansDpEvent: _mixture,
+    dp_accounting.TruncatedSubsampledGaussianDpEvent: _truncated,
+    dp_accounting.SampledWithoutReplacementDpEvent: _fixed_size,
+    dp_accounting.SingleEpochTreeAggregationDpEvent: _tree,
+    dp_accounting.dp_event.ZCDpEvent: _zero_concentrated,
+}
 
 
 def from_event(

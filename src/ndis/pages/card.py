@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tomllib
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
-from ndis._files import write_file
 from ndis._validate import as_one_probability, as_size
 from ndis._version import __version__
-from ndis.errors import NdisError, ParameterError
+from ndis.errors import NdisError
+from ndis.pages.html import Page, chart, render
 from ndis.pages.text import at_most, few, plain
 
 __all__ = ["RiskCard", "risk_card"]
@@ -27,14 +26,11 @@ _PURE = 1e-10  # δ at which a guarantee is compared with one of pure ε
 _HALVINGS = 200  # smaller and smaller δ that are tried for a group
 _MOST = 600.0  # e^ε is a float up to this ε
 _POINTS = 81  # places of the curve on the page
-_NEIGHBOURS = {
-    "add-remove": "one person's record is there or not",
-    "replace-one": "one person's record has one content or another",
-}
+_NEIGHBOURS = {"add-remove": "there or not", "replace-one": "of one content or another"}
 
 
 @dataclass(frozen=True)
-class RiskCard:
+class RiskCard(Page):
     """The card holds what a manager asks of a guarantee; `to_html` is a page, `to_json` the same numbers.
 
     Attributes
@@ -59,6 +55,8 @@ class RiskCard:
         Published guarantees of others, each with the ε of this release at its δ (10⁻¹⁰ for one of pure ε).
     curve : tuple of (float, float)
         ε and δ, for the picture.
+    examples_per_user : int
+        How many records one person has at most.
     version : str
         Version of the package.
 
@@ -70,7 +68,7 @@ class RiskCard:
     ...     print(line)
     a count: one person's record is there or not
     ε = 1.061 at δ = 10⁻⁶
-    μ = 0.25 with slack 10⁻¹⁰
+    μ = 0.25, except with a chance of 10⁻¹⁰
     a guess of membership is right in 54.98 % of cases at most, a coin in 50 %
     """
 
@@ -86,19 +84,26 @@ class RiskCard:
     groups: tuple[tuple[int, float], ...]
     deployments: tuple[dict[str, Any], ...]
     curve: tuple[tuple[float, float], ...]
+    examples_per_user: int = 1
     version: str = __version__
+
+    @property
+    def neighbours(self) -> str:
+        """Say how two neighbouring data sets differ."""
+        whose = "record is" if self.examples_per_user == 1 else f"records, up to {self.examples_per_user}, are"
+        return f"one person's {whose} {_NEIGHBOURS[self.adjacency]}"
 
     def __str__(self) -> str:
         """Write the numbers in words, one per line."""
         lines = [
-            f"{self.title or 'risk card'}: {_NEIGHBOURS[self.adjacency]}",
+            f"{self.title or 'risk card'}: {self.neighbours}",
             f"ε = {at_most(self.epsilon)} at δ = {plain(self.delta)}",
-            f"μ = {at_most(self.mu)} with slack {plain(self.slack)}",
+            f"μ = {at_most(self.mu)}, except with a chance of {plain(self.slack)}",
             f"a guess of membership is right in {at_most(100.0 * self.guesses)} % of cases at most, a coin in 50 %",
             f"advantage of an attack: at most {at_most(self.advantage)}",
         ]
         lines += [f"true positives at {plain(fpr)} false ones: at most {at_most(tpr)}" for fpr, tpr in self.attacks]
-        lines += [f"group of {size}: ε = {at_most(epsilon)}" for size, epsilon in self.groups]
+        lines += [f"group of {size} people: ε = {at_most(epsilon)}" for size, epsilon in self.groups]
         for one in self.deployments:
             own = f"{at_most(one['own_epsilon'])} at δ = {plain(one['delta'] or _PURE)}"
             lines.append(f"{one['name']}: ε = {plain(one['epsilon'])} at δ = {plain(one['delta'])}; here {own}")
@@ -109,34 +114,12 @@ class RiskCard:
         plain_values = json.loads(json.dumps(asdict(self)), parse_constant=lambda _: "infinity")
         return {"format": "ndis.RiskCard", "format_version": 1, **plain_values}
 
-    def to_json(self) -> str:
-        """Write JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
-
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis.pages.html import chart, render
-
         words = f"δ on a logarithmic axis against ε. The mark is ε = {few(self.epsilon)} at δ = {few(self.delta)}."
         marks = [(self.epsilon, self.delta)] if math.isfinite(self.epsilon) else []
         picture = chart(self.curve, marks, description=words, shaded=False, mark="this guarantee")
-        return render(
-            "risk.html.jinja", c=self, neighbours=_NEIGHBOURS[self.adjacency], chart=picture, version=self.version
-        )
-
-    def _repr_html_(self) -> str:
-        """Put the page in a frame of its own, for notebooks."""
-        from ndis.pages.html import framed
-
-        return framed(self.to_html())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the card: a page if the path ends in .html, JSON if it ends in .json."""
-        ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending not in (".html", ".json"):
-            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
-        text = self.to_html() if ending == ".html" else self.to_json()
-        write_file(path, text.encode("utf-8"), name="path")
+        return render("risk.html.jinja", c=self, neighbours=self.neighbours, chart=picture, version=self.version)
 
 
 def risk_card(profile: Any, delta: float, *, groups: tuple[int, ...] = (2, 5, 10), title: str = "") -> RiskCard:
@@ -163,6 +146,7 @@ def risk_card(profile: Any, delta: float, *, groups: tuple[int, ...] = (2, 5, 10
         groups=tuple((size, _group_epsilon(profile, as_size("groups", size), target)) for size in groups),
         deployments=tuple(one | {"own_epsilon": e} for one, e in zip(deployments["deployment"], own, strict=True)),
         curve=tuple(zip(grid, profile.delta(grid).tolist(), strict=True)),
+        examples_per_user=profile._examples_per_user,
     )
 
 
@@ -179,11 +163,13 @@ def _group_epsilon(profile: Any, size: int, delta: float) -> float:
     if 0.0 < mu < math.inf:
         noise = (1.0 - 2.0**-50) / (size * mu)
         return float(type(profile).from_noise_multiplier(noise).epsilon(delta))
-    for i in range(_HALVINGS):
-        epsilon = float(profile.epsilon(delta * 2.0**-i))
+    halvings = 0
+    while halvings < _HALVINGS:
+        epsilon = float(profile.epsilon(delta * 2.0**-halvings))
         if not size * epsilon < _MOST:
             break
         factor = math.expm1(size * epsilon) / math.expm1(epsilon) if epsilon > 0.0 else float(size)
-        if factor * 2.0**-i * (1.0 + 1e-12) <= 1.0:
+        if factor * 2.0**-halvings * (1.0 + 1e-12) <= 1.0:
             return size * epsilon
+        halvings = max(halvings + 1, math.floor(math.log2(factor)))  # ε grows, so that none before is enough
     return math.inf

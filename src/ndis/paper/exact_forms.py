@@ -19,9 +19,6 @@ difference loses digits, so ball arithmetic computes it with as many as it takes
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import numpy as np
 from flint import arb
 from numpy.typing import ArrayLike
@@ -101,24 +98,6 @@ def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: Arr
     >>> f"{equal_ratio_delta(1.0, 1.02, 100):.10e}"
     '5.5847835086e-10'
     """
-    return _equal_ratio(epsilon, variance_ratio, copies, float)
-
-
-def equal_ratio_log_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike) -> float | Floats:
-    """Logarithm of `equal_ratio_delta`; −∞ if δ is exactly zero.
-
-    Examples
-    --------
-    >>> f"{equal_ratio_log_delta(50.0, 1.02, 100):.6f}", equal_ratio_log_delta(1.0, 0.5, 1)
-    ('-2313.626631', -inf)
-    """
-    return _equal_ratio(epsilon, variance_ratio, copies, lambda delta: float(delta.log()) if delta > 0 else -math.inf)
-
-
-def _equal_ratio(
-    epsilon: ArrayLike, variance_ratio: ArrayLike, copies: ArrayLike, value: Callable[[Ball], float]
-) -> float | Floats:
-    """Take a float of δ at every point, after the checks of all three arguments."""
     e, tau, r = np.broadcast_arrays(
         as_floats("epsilon", epsilon), as_floats("variance_ratio", variance_ratio), as_floats("copies", copies)
     )
@@ -127,7 +106,7 @@ def _equal_ratio(
     if not (r > 0).all():
         raise ParameterError("copies", "be positive", copies)
     points = zip(e.ravel().tolist(), tau.ravel().tolist(), r.ravel().tolist(), strict=True)
-    return shaped(np.array([value(_delta(*point)) for point in points]), e.shape)
+    return shaped(np.array([float(_delta(*point)) for point in points]), e.shape)
 
 
 def _delta(epsilon: float, variance_ratio: float, copies: float) -> Ball:
