@@ -133,7 +133,7 @@ class LiftedMechanism(CertifiedMechanism):
     >>> mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
     >>> round(mechanism.noise_variance, 4), mechanism.target_epsilon, mechanism.bound
     (3.875, 1.0, 'exact')
-    >>> mechanism.release(([[1.5, 0.0]], [1])).values.shape
+    >>> mechanism.release((np.array([[1.5, 0.0]]), [1])).values.shape
     (2,)
     """
 
