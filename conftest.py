@@ -56,7 +56,7 @@ class Ticks:
 def ticks():
     """The seconds of an audit's search are counted in its steps: a busy machine tries as much as an idle one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ndis.auditing.candidates.data_sets.time", Ticks())
+        patch.setattr("ndis.auditing.candidates.algorithm.time", Ticks())
         yield
 
 

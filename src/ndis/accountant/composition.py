@@ -128,8 +128,6 @@ class Composition:
 
     def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
-        if self.below(epsilon, _TINY):
-            raise PrecisionError("delta is too small for a certificate in the place of floats")
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
         box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:
@@ -207,12 +205,18 @@ class Composition:
         with precision(128):
             return arb(epsilon).exp() * ball - arb(epsilon).expm1()
 
+    @cached_property
+    def _orders(self) -> tuple[Floats, Floats]:
+        """Return some orders s and K(s) in floats."""
+        s = _PLACES[0.9 * self.floats.limit > _PLACES]
+        s = s if s.size else np.array([0.5 * self.floats.limit])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return s, self.floats.centred(s.astype(np.complex128))[0].real + s * self.floats.mean
+
     def _place_below(self, epsilon: float, level: float) -> float:
         """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
-        s = _PLACES[0.9 * self.floats.limit > _PLACES]
-        with np.errstate(over="ignore", invalid="ignore"):
-            k, _ = self.floats.centred(s.astype(np.complex128))
-            good = np.flatnonzero(k.real + s * (self.floats.mean - epsilon) < level)
+        s, k = self._orders
+        good = np.flatnonzero(k - s * epsilon < level)
         return float(s[good[0]]) if good.size else 0.0
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
@@ -263,11 +267,8 @@ class Composition:
 
     def _beyond(self, goal: float) -> float:
         """Return an ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
-        s = _PLACES[0.9 * self.floats.limit > _PLACES]
-        if not s.size:
-            s = np.array([0.5 * self.floats.limit])
-        k, _ = self.floats.centred(s.astype(np.complex128))
-        answer = self.floats.mean + (k.real - goal) / s
+        s, k = self._orders
+        answer = (k - goal) / s
         return float(np.min(answer[np.isfinite(answer)], initial=self.floats.most))
 
     def _epsilon(self, target: float, guess: float | None) -> float:

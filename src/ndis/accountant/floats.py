@@ -325,18 +325,14 @@ def _terms(lin: Floats, v0: float, path: Path, values: _Values) -> tuple[Complex
 
 
 @quiet
-def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, start: float = 0.0) -> Saddle:
+def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf) -> Saddle:
     """Return the saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
 
     The search ends early where the bound falls below `floor`; the width is 0 then.
     """
-    c, bound = start, math.inf
-    if not c > 0.0:
-        probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
-        variance = max(probe[0].imag / 1e-6, 1e-30)  # K̃ ≈ V s²/2
-        root = math.sqrt(lin * lin + 4.0 * variance)
-        c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
-    c = min(c, 1e9, 0.5 * law.limit)
+    variance, bound = max(law.variance, 1e-30), math.inf
+    root = math.sqrt(lin * lin + 4.0 * variance)
+    c = min(2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance), 1e9, 0.5 * law.limit)
     low, high = 0.0, law.limit
     w, bend = math.inf, 0.0
     for _ in range(60):
@@ -350,29 +346,19 @@ def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, sta
         first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
         second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
         third = (2.0 * i1 - i2) / eta**3 - 2.0 / c**3 - 2.0 / (1.0 + c) ** 3
-        good = math.isfinite(first) and math.isfinite(second) and second > 0.0
-        if v[0].real / c > 1.0 / c + 1.0 / (1.0 + c) - lin:  # K is convex and 0 at 0: its slope at c is above K(c)/c
-            good = False
-        if not good or first > 0.0:
-            high = c
-        else:
-            low = c
+        # K is convex and 0 at 0: its slope at c is above K(c)/c
+        rises = v[0].real / c > 1.0 / c + 1.0 / (1.0 + c) - lin
+        good = math.isfinite(first) and math.isfinite(second) and second > 0.0 and not rises
+        low, high = (low, c) if not good or first > 0.0 else (c, high)
+        move = math.nan
         if good:
             w = 1.0 / math.sqrt(second)
             bend = w * third / (3.0 * second)
-            step = -first / second
-            if abs(step) <= 0.02 * w:
+            move = c - first / second
+            if abs(move - c) <= 0.02 * w:
                 break
-            move = c + step
-        else:
-            move = math.nan
         if not low < move < high or move > 8.0 * c or move < c / 8.0:
-            if math.isinf(high):
-                move = 4.0 * c
-            elif low == 0.0:
-                move = 0.25 * high
-            else:
-                move = math.sqrt(low * high)
+            move = 4.0 * c if math.isinf(high) else math.sqrt(low * high) if low > 0.0 else 0.25 * high
         c = move
     return c, w, bend, bound
 

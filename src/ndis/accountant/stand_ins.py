@@ -65,19 +65,9 @@ class Discrete(BallLaw):
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose Σ p_i e^{cx_i} e^{ik·step·x_i}; terms that do not count join the error."""
-        size = self.moment(c, digits)
-        small = (size * arb(-digits - 6.0).exp() / len(self.losses)).upper()
-        weights: list[Any] = []
-        logs: list[Any] = []
-        error = arb(0)
-        for p, x in zip(self.masses, self.losses, strict=True):
-            weight = p * (arb(c) * x).exp()
-            if weight < small:
-                error += weight
-            else:
-                weights.append(acb(weight))
-                logs.append(acb(arb(x)))
-        return geometric(weights, logs, error.upper(), step, count)
+        weights = [acb(p * (arb(c) * x).exp()) for p, x in zip(self.masses, self.losses, strict=True)]
+        error = self.moment(c, digits) * arb(-digits - 4.0).exp()
+        return geometric(weights, [acb(x) for x in self.losses], error.upper(), step, count)
 
     def ends(self) -> tuple[Ball, Ball]:
         """Return the least and the largest loss."""
@@ -112,7 +102,6 @@ class Place(NamedTuple):
 
     t: Ball
     value: Ball
-    epsilon: float
 
 
 def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
@@ -128,7 +117,7 @@ def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
         ends = math.asinh(low / scale), math.asinh(middle / scale)
         inner = scale * np.sinh(np.linspace(*ends, places - near)[1:-1])
         edge = high * (1.0 - np.geomspace(0.5, 1e-3, near))
-        return [Place(arb(e).exp(), law.delta(e), e) for e in (low, *inner.tolist(), *edge.tolist(), high)]
+        return [Place(arb(e).exp(), law.delta(e)) for e in (low, *inner.tolist(), *edge.tolist(), high)]
 
 
 def dominating(places: list[Place]) -> tuple[Discrete, Ball]:

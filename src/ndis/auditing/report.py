@@ -24,8 +24,7 @@ from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of, outcome_words
 from ndis.errors import ParameterError
-from ndis.pages.html import chart, number, render, sentence
-from ndis.pages.page import Page
+from ndis.pages.html import Page, chart, number, render, sentence
 from ndis.pages.text import equation, few, plain, unbroken
 
 __all__ = ["AuditReport"]
@@ -44,7 +43,8 @@ _SIDES = {
     AS_GIVEN[1]: ("which of two neighbouring data sets was used", "for the second", "for the first"),
 }
 NOISE_DEPENDS = (
-    "the noise depends on the data; a bound over all data sets then needs a proof (ndis.lift), and no test replaces it"
+    "the noise depends on the data, and no test then stands for all data sets: fix the noise beforehand, or use a "
+    "mechanism with a proof"
 )
 _DIGITS, _MOST_DIGITS = 4, 10  # digits of a probability in floats: those shown, and those that mean something
 _EMBEDDED = re.compile(rb'href="data:application/json;base64,([^"]*)"')  # the JSON of a page

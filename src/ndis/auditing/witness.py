@@ -209,7 +209,8 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
         return f"{opening} It is the sum of the losses of {count:,} releases; the record enters each by chance.", None
     pair = profile.groups[0].pair(side)
     if profile.sampled:
-        return _sampled(profile, side, opening)
+        chance = f"the record is in the sample with probability {few(profile.sampling_rate)}"
+        return f"{opening} One of the two laws is a mixture: {chance}.", None
     if pair.mutually_singular:
         return "The output lies in a set that has probability one under p and probability zero under q.", (1.0, 0.0)
     if pair.form.constant:
@@ -264,23 +265,6 @@ def _of_one_number(a: float, u: float, b: float, v: float, *, epsilon: float) ->
         return "takes any value" if curve > 0.0 else "takes no value that tells"
     ends = f"{few(middle - math.sqrt(-height / curve))}", f"{few(middle + math.sqrt(-height / curve))}"
     return f"lies below {ends[0]} or above {ends[1]}" if curve > 0.0 else f"lies between {ends[0]} and {ends[1]}"
-
-
-def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:
-    """Describe the event for laws (1 − rate)·Y + rate·X and Y; X is the output with the record in the sample."""
-    rate = profile.sampling_rate
-    if not profile.groups[0].pair(side).mutually_singular:
-        mixture = f"One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
-        return f"{opening} {mixture}", None
-    if side == "remove":
-        return (
-            "The output lies in a set that it reaches only with the record in the sample. "
-            f"It happens with probability {few(rate)} under p and 0 under q."
-        ), (rate, 0.0)
-    return (
-        "The output lies outside a set that it reaches only with the record in the sample. "
-        f"It happens with probability 1 under p and {few(1.0 - rate)} under q."
-    ), (1.0, 1.0 - rate)
 
 
 def _odds(pair: GaussianPair, epsilon: float) -> Odds:

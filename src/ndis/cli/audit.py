@@ -26,6 +26,7 @@ _SIZES = ("min_rows", "max_rows", "seconds")
 _NAMES = ("title", "data_name")
 _KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES, *_NAMES)
 _REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
+_NO_CLAIM = (".py", ".csv", ".parquet", ".arrow", ".npy")  # endings of programs and tables
 REPEATED: dict[str, Any] = {"multiple": True, "metavar": "PATH"}
 _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
 
@@ -127,6 +128,9 @@ def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
 
 def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a claim file; options take their place. Relative paths in the file start at its folder."""
+    if file is not None and file.suffix.lower() in _NO_CLAIM:
+        remedy = "name a function with --algorithm FILE.py:FUNCTION, and rows with --data"
+        raise ParameterError("file", "be a claim file, TOML or JSON", repr(file.name), remedy)
     stated = {} if file is None else only_keys("file", read_object("file", file), (), _KEYS)
     folder = Path() if file is None else file.parent
     for key, kind in (("title", str), ("data_name", str), ("schema", str), ("header", bool)):
@@ -173,7 +177,8 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])
     how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
     rows = _rows("data", request["data"]) if "data" in request else None
-    table = {"schema": read_schema(how.get("schema"))} if rows is None else table_options(rows, **how, note=False)
+    table = table_options(rows, **how, note=False) if rows is not None else {}
+    table |= {"schema": read_schema(how["schema"])} if rows is None and "schema" in how else {}
     domain = _domain(request, table.get("schema"))
     alone = "algorithm" in request and not arguments.keys() & {"pairs", "mechanism"}
     if rows is None and (how.keys() - {"schema"} or (not alone and (how or domain is not None))):

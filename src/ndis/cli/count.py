@@ -27,15 +27,9 @@ if TYPE_CHECKING:
     *READING[1:],
 )
 def count(
-    data: Path,
-    output: Path | None,
-    header: bool,
-    ledger: Path | None,
-    slot: str | None,
-    progress: bool | None,
-    as_json: bool,
-    **public: Any,
-) -> None:
+    data: Path, output: Path | None, header: bool, ledger: Path | None, slot: str | None, progress: bool | None,
+    as_json: bool, **public: Any,
+) -> None:  # fmt: skip
     """Release the number of records of a file or folder. It has Gaussian noise and a receipt.
 
     One record more or less moves the number by 1. If a record is exchanged, the number stays, and needs no release.

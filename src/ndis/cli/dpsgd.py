@@ -37,17 +37,9 @@ __all__ = ["dpsgd"]
     written("Draw ε against epochs here (png, svg, pdf) as well.", *PICTURES),
 )
 def dpsgd(
-    delta: float,
-    noise_multiplier: float | None,
-    epsilon: float | None,
-    sampling: Sampling,
-    compare: bool,
-    certify: bool,
-    as_json: bool,
-    output: Path | None,
-    examples_per_user: int,
-    **numbers: Any,
-) -> None:
+    delta: float, noise_multiplier: float | None, epsilon: float | None, sampling: Sampling, compare: bool,
+    certify: bool, as_json: bool, output: Path | None, examples_per_user: int, **numbers: Any,
+) -> None:  # fmt: skip
     """Print ε of a DP-SGD training run. Or find the smallest noise multiplier for an ε.
 
     Example: ndis dpsgd --noise-multiplier 1.1 --batch-size 256 --records 60000 --epochs 60 --delta 1e-5
@@ -109,16 +101,9 @@ def _compare(
 
 
 def _plan(
-    sampling: Sampling,
-    *,
-    sampling_rate: float | None,
-    batch_size: int | None,
-    records: int | None,
-    epochs: float | None,
-    steps: int | None,
-    bins: int | None,
-    max_batch_size: int | None,
-) -> dict[str, Any]:
+    sampling: Sampling, *, sampling_rate: float | None, batch_size: int | None, records: int | None,
+    epochs: float | None, steps: int | None, bins: int | None, max_batch_size: int | None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the numbers that the sampler needs, from the options that people know."""
     from ndis.dpsgd import SAMPLERS
 

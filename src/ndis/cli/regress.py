@@ -39,19 +39,9 @@ if TYPE_CHECKING:
     READING,
 )
 def regress(
-    data: Path,
-    target: str | None,
-    schema: Path | None,
-    columns: list[str],
-    header: bool,
-    method: str,
-    alpha: float,
-    sketch_size: int | None,
-    output: Path | None,
-    progress: bool | None,
-    as_json: bool,
-    **public: Any,
-) -> None:
+    data: Path, target: str | None, schema: Path | None, columns: list[str], header: bool, method: str, alpha: float,
+    sketch_size: int | None, output: Path | None, progress: bool | None, as_json: bool, **public: Any,
+) -> None:  # fmt: skip
     """Fit a private linear regression of a file or folder. It works in rounds, with intervals, or from one sketch.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in

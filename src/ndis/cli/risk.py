@@ -27,16 +27,9 @@ __all__ = ["risk"]
     written("Write the card here: .html, .json, or a picture (.png, .svg, .pdf).", *PAGES, *PICTURES),
 )
 def risk(
-    file: Path | None,
-    delta: float,
-    noise_multiplier: float | None,
-    sampling_rate: float,
-    steps: int,
-    group: tuple[int, ...],
-    title: str,
-    as_json: bool,
-    output: Path | None,
-) -> None:
+    file: Path | None, delta: float, noise_multiplier: float | None, sampling_rate: float, steps: int,
+    group: tuple[int, ...], title: str, as_json: bool, output: Path | None,
+) -> None:  # fmt: skip
     """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
 
     FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.

@@ -64,13 +64,9 @@ def epsilon(delta: list[str], order: str, certify: bool, as_json: bool, **pair: 
     _JSON,
 )
 def curve(
-    epsilon_range: tuple[float, float] | None,
-    points: int | None,
-    output: Path | None,
-    certify: bool,
-    as_json: bool,
+    epsilon_range: tuple[float, float] | None, points: int | None, output: Path | None, certify: bool, as_json: bool,
     **pair: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Print the whole curve δ(ε) in both orders, or draw it. FILE is as for 'ndis delta'.
 
     Example: ndis curve --ratio 1.5,0.8 --shift 0,0.7 --output curve.png

@@ -18,7 +18,7 @@ from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Schema
 from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, tail
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
-from ndis.describing.tables import FREE, StatisticTable, report
+from ndis.describing.tables import StatisticTable, report
 from ndis.errors import ParameterError
 from ndis.ledger import pay
 from ndis.mechanisms.mechanism import Receipt, announce
@@ -31,16 +31,6 @@ _PRIOR = 3.0  # standard deviation of an excess kurtosis before its noisy estima
 _COUNT = 1.0 / float(COUNT_WEIGHT)  # noise of a count, in that of a sum
 _HIDDEN = "unknown: the noise hides these columns together; fewer columns, a larger epsilon or more records show them"
 _NOT_NEGATIVE = (0.0, math.inf)
-_BARS = "The blue bars show these intervals, on one scale per column."
-_READING = (
-    "A dash stands where the noise hides a number, because the group is too small, and where there is nothing to say, "
-    "as on the diagonal of correlations.",
-    "Dates count in days from 1 January 1970. Yes counts as 1 and no as 0, so the mean is the share of yes.",
-    "Values outside the public ranges count at the end of the range. The ranges were stated before anybody looked at "
-    "the data.",
-    f"Everything here is {FREE}. So are further answers from the same release: regressions, comparisons, cross "
-    "tables, components.",
-)
 
 
 def describe(
@@ -356,7 +346,7 @@ class Description:
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A table in numbers") -> str:
         """Return a page with the main tables for readers, and write it to `path` if one is given."""
-        return report(path, self.tables(), self.receipt, title=title, bars=_BARS, reading=_READING)
+        return report("describe.html.jinja", path, self.tables(), self.receipt, title=title)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the means with their intervals, and return the matplotlib axes."""

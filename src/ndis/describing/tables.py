@@ -187,16 +187,10 @@ class StatisticTable:
         return ax
 
 
-def report(
-    path: str | os.PathLike[str] | None, tables: Sequence[StatisticTable], receipt: Receipt, *, title: str, bars: str,
-    reading: Sequence[str],
-) -> str:  # fmt: skip
-    """Return a page with tables for readers, and write it to `path` if one is given.
-
-    `bars` says what the pictures show, and `reading` how to read the numbers.
-    """
-    about = {"title": title, "bars": bars, "reading": reading, "receipt": receipt, "version": __version__}
-    page = render("describe.html.jinja", **about, tables=tables)
+def report(template: str, path: Any, tables: Sequence[StatisticTable], receipt: Receipt, *, title: str) -> str:
+    """Return a page with tables for readers, and write it to `path` if one is given."""
+    about = {"title": title, "version": __version__, "receipt": receipt, "free": FREE}
+    page = render(template, **about, tables=tables)
     if path is not None:
         write_file(path, page.encode(), name="path")
     return page

@@ -33,8 +33,7 @@ def tail(histogram: Floats, clip: float) -> float:
     >>> tail(np.r_[np.zeros(7), 10.0, 2.0, np.zeros(2)], 1.0)  # two terms between 1 and 2
     1.0
     """
-    middles = _MIDDLES if len(histogram) == len(_MIDDLES) else _FINE_MIDDLES
-    return float(np.maximum(middles - clip, 0.0) @ np.maximum(histogram, 0.0))
+    return float(np.maximum(_MIDDLES - clip, 0.0) @ np.maximum(histogram, 0.0))
 
 
 def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:

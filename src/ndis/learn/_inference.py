@@ -69,6 +69,13 @@ class Unshrunk:
         The number of directions that the noise hides.
     sampled : (targets, predictors, predictors) array
         The part of the covariance that sampling alone would leave.
+
+    Examples
+    --------
+    >>> theta, covariance = np.array([[2.0]]), np.array([[[0.25]]])
+    >>> estimate = Unshrunk(theta, covariance, np.array([1.0]), records=100.0, at=theta)
+    >>> np.sqrt(estimate.covariance[0, 0, 0]).tolist()        # the standard error of the first coefficient
+    0.5
     """
 
     theta: Floats

@@ -317,9 +317,10 @@ HISTOGRAM_SHARE = 0.01  # the histogram of a round
 FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
 FEW_SHARES = (0.27, 0.02, 0.02, 0.1)  # Gram matrix, Σ ttᵀ, last histogram and round, if the noise hides the columns
-FURTHER_ROUNDS = 3  # and so many more rounds
-_CLEAR = 15.0  # if records are so many times the largest eigenvalue of the noise of a Gram matrix with all of the
-# budget, early releases need a part of their shares; it falls like the root of their number
+FURTHER_ROUNDS = 3  # more than with many records
+# If records are this many times the largest eigenvalue of the noise of a Gram matrix with all of the budget, early
+# releases need a part of their shares, which falls like the root of the records.
+_CLEAR = 15.0
 BIAS_WEIGHT = 0.15
 _LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another

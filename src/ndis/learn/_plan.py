@@ -65,11 +65,13 @@ def plan_regression(
     count, given = as_size("records", records), dict(spreads or {})
     budget = calibrated_rounds(epsilon=epsilon, delta=delta, adjacency=as_adjacency(adjacency), rounds=rounds)
     every = [(label, column) for name, column in schema.columns.items() for label in column.labels(name)]
+    wide = schema.scales()[1]
     scales: dict[str, float] = {}
-    for label, column in (every[i] for i in schema.against_first()):
+    for i in schema.against_first():
+        label, column = every[i]
         # k equally frequent values, compared with the first: the variance is that of a difference of two means.
         values = 2 if isinstance(column, Boolean) else len(column.texts) if isinstance(column, Category) else 0
-        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * column.half_width / _RANGE_IN_SPREADS
+        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * wide[i] / _RANGE_IN_SPREADS
         scales[label] = as_scalar("spreads", given.pop(label, assumed))
         if not 0.0 < scales[label] < math.inf:
             raise ParameterError("spreads", "be positive", scales[label])

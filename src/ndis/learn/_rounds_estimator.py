@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_size
-from ndis.data.schema.columns import Boolean, Category
+from ndis.data.schema.columns import Category, box_norm
 from ndis.describing.tables import report
 from ndis.errors import ParameterError
 from ndis.learn._coordinates import Coordinates, PublicRanges
@@ -31,14 +31,6 @@ _NO_ROWS = (
     "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
 )
 _DEAR, _HIDING = 1.5, 100.0  # errors over those of sampling alone, between which a note names the column
-_BARS = "A blue bar shows an interval with zero in the middle of its scale: one that leaves the middle free has a sign."
-_READING = (
-    "A coefficient says by how much the target changes, on average, if its column grows by one and the others stay.",
-    "A value of a category is compared with the first one of its list.",
-    "Values outside the public ranges count at the end of the range. The ranges were stated before anybody looked at "
-    "the data.",
-    "The table costs no further budget, nor do predictions.",
-)
 _NAMED = 10  # the number of columns that a note names
 
 R = TypeVar("R", bound="RoundReleases")
@@ -107,19 +99,17 @@ class RoundsEstimator(PrivateEstimator):
         schema, bound, centred = self._schema(), self._row_bound(), bool(self.fit_intercept)
         features = self.n_features_in_
         origin, target_origin = np.zeros(features), np.zeros(targets)
-        values: list[tuple[float, float] | None] = [None] * features
+        values: tuple[tuple[float, float] | None, ...] = (None,) * features
         if schema is None:
-            return PublicRanges(bound, bound, target_bound, origin, target_origin, tuple(values), centred)
+            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
         kept = self._kept_columns(schema)
-        every = [column for name, column in schema.columns.items() for _ in column.labels(name)]
-        for j, i in enumerate(kept):
-            values[j] = (-1.0, 1.0) if isinstance(every[i], Boolean) else None
-            values[j] = (0.0, 1.0) if isinstance(every[i], Category) else values[j]
+        every = [pair for column in schema.columns.values() for pair in column.two_values()]
+        values = (*(every[i] for i in kept), *values[len(kept) :])
         if not centred:  # through zero in the users' units
             centre, half_width = schema.scales()
             origin[: len(kept)] = (-centre / half_width)[kept]
             target_origin[:] = -schema.target_scale()[0] / schema.target_scale()[1]
-        return PublicRanges(1.0, bound, target_bound, origin, target_origin, tuple(values), centred)
+        return PublicRanges(1.0, bound, target_bound, origin, target_origin, values, centred)
 
     def _units(self, here: Coordinates, column: float | None) -> tuple[Floats, Floats]:
         """Find (A, b) with A·θ + b in the units of the data, for θ in the coordinates of a fit; b by target."""
@@ -157,7 +147,7 @@ class RoundsEstimator(PrivateEstimator):
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A regression in numbers") -> str:
         """Return a page with the summary for readers, and write it to `path` if one is given."""
-        return report(path, [self.summary()], self.receipt_, title=title, bars=_BARS, reading=_READING)
+        return report("fit.html.jinja", path, [self.summary()], self.receipt_, title=title)
 
     def _costly(self, names: Sequence[str]) -> list[str]:
         """Name the coefficient whose error privacy multiplies most, and say what would help, if it is by much."""
@@ -199,7 +189,7 @@ class RoundsEstimator(PrivateEstimator):
             named = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} others" if len(empty) > _NAMED else "")
             words = "a fill would keep them, and would bend estimates if many cells are missing"
             notes.append(f"rows with a missing cell in {named} count as zero rows: {words}")
-        box, bound = math.sqrt(len(schema.columns)), self._row_bound()
+        box, bound = box_norm(schema.columns), self._row_bound()
         if bound < box:
             words = "this biases estimates, and intervals do not count it"
             notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")

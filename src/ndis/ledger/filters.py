@@ -202,7 +202,7 @@ def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> F
 
     Examples
     --------
-    >>> from ndis.mechanisms.gaussian import shift_profile, unit_noise
+    >>> from ndis.pair import GaussianPair
     >>> shift = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5))
     >>> certified_log_moment(shift, "remove", 3.0)  # s(1+s)/2 · μ²
     Fraction(3, 4)

@@ -127,7 +127,7 @@ class LiftedMechanism(CertifiedMechanism):
 
     Examples
     --------
-    >>> import ndis
+    >>> import numpy as np, ndis
     >>> from ndis.models import BohningLogistic
     >>> model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
     >>> mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)

@@ -37,6 +37,13 @@ class GaussianRelease:
     values : array
         The draw, rounded to the grid of the receipt. Read-only.
     receipt : Receipt
+
+    Examples
+    --------
+    >>> import ndis
+    >>> release = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0).release(10.0)
+    >>> release.private, release.receipt.epsilon
+    (True, 1.0)
     """
 
     values: Floats

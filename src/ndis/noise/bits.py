@@ -21,8 +21,7 @@ from ndis._balls import precision
 from ndis._validate import as_count, warn_caller
 from ndis.errors import NotPrivateWarning, ParameterError
 
-_MORE_BITS = 64
-_WIDTH = 64  # bits of one uniform whole number
+_MORE_BITS = 64  # drawn at a time
 _GUARD_BITS = 12
 _UNIT_BALL = arb(0, 1)
 
@@ -121,8 +120,7 @@ class LazyNormals:
             return [self._one(i, digits, scale) for i in which]
 
     def _one(self, i: int, digits: int, scale: arb) -> int:
-        magnitude = nearest_integer(self._uniform(i).erfcinv() * scale)
-        guard = _GUARD_BITS
+        magnitude, guard = nearest_integer(self._uniform(i).erfcinv() * scale), _GUARD_BITS
         while magnitude is None:  # the ball is wider than a unit: more digits of V, more precision
             guard += _MORE_BITS
             self._extend(i)
@@ -150,8 +148,7 @@ def nearest_integer(x: arb) -> int | None:
     """
     if not x.rad() <= 0.5:  # false for NaN too
         return None
-    m, e = x.mid().man_exp()
-    man, exp = int(m), int(e)
+    man, exp = map(int, x.mid().man_exp())
     return man << exp if exp >= 0 else ((man >> (-exp - 1)) + 1) >> 1
 
 
@@ -195,8 +192,8 @@ def allocation_batches(records: int, bins: int, random_state: Any = None) -> Ite
 
 def _uniform(count: int, below: int, bits: RandomBits) -> NDArray[np.int64]:
     """Return independent whole numbers below a bound, all equally likely: draws above a multiple of it are repeated."""
-    whole = 2**_WIDTH // below * below
+    whole = 2**_MORE_BITS // below * below
     drawn: list[int] = []
     while len(drawn) < count:
-        drawn += [x % below for x in bits.take(count - len(drawn), width=_WIDTH) if x < whole]
+        drawn += [x % below for x in bits.take(count - len(drawn), width=_MORE_BITS) if x < whole]
     return np.array(drawn, dtype=np.int64)

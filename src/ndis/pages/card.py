@@ -15,7 +15,7 @@ from typing import Any
 from ndis._validate import as_one_probability, as_size
 from ndis._version import __version__
 from ndis.errors import NdisError
-from ndis.pages.page import Page
+from ndis.pages.html import Page, chart, render
 from ndis.pages.text import at_most, few, plain
 
 __all__ = ["RiskCard", "risk_card"]
@@ -68,7 +68,7 @@ class RiskCard(Page):
     ...     print(line)
     a count: one person's record is there or not
     ε = 1.061 at δ = 10⁻⁶
-    μ = 0.25 with slack 10⁻¹⁰
+    μ = 0.25, except with a chance of 10⁻¹⁰
     a guess of membership is right in 54.98 % of cases at most, a coin in 50 %
     """
 
@@ -98,7 +98,7 @@ class RiskCard(Page):
         lines = [
             f"{self.title or 'risk card'}: {self.neighbours}",
             f"ε = {at_most(self.epsilon)} at δ = {plain(self.delta)}",
-            f"μ = {at_most(self.mu)} with slack {plain(self.slack)}",
+            f"μ = {at_most(self.mu)}, except with a chance of {plain(self.slack)}",
             f"a guess of membership is right in {at_most(100.0 * self.guesses)} % of cases at most, a coin in 50 %",
             f"advantage of an attack: at most {at_most(self.advantage)}",
         ]
@@ -116,8 +116,6 @@ class RiskCard(Page):
 
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis.pages.html import chart, render
-
         words = f"δ on a logarithmic axis against ε. The mark is ε = {few(self.epsilon)} at δ = {few(self.delta)}."
         marks = [(self.epsilon, self.delta)] if math.isfinite(self.epsilon) else []
         picture = chart(self.curve, marks, description=words, shaded=False, mark="this guarantee")

@@ -182,7 +182,12 @@ def _collapse(cells: _Cells, epsilon: float) -> _Cells:
 
 
 def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Mask]:
-    """Say if ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved."""
+    """Say if ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved.
+
+    The derivatives of δ in c and t are slopes of such densities at ε, so on either side of a mode `_collapse` knows
+    their signs (thm:rank-one, proof of (b)). The mean lies between `lowest` and `highest`, and the mode within √3
+    standard deviations of it: below it if t > 0, above it if t < 0.
+    """
     q0, q1, sign = cells.q0, cells.q1, cells.sign
     wide, delta2 = sign > 0, cells.most**2
 

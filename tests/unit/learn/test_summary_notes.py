@@ -146,7 +146,7 @@ def test_the_column_that_costs_most_is_named() -> None:
     frame["cost"] = 0.5 * frame["age"] + 0.05 * rng.normal(size=n)
     schema = ndis.Schema({"age": (0, 1), "height": (-1, 2), "weight": (0, 1)}, target=("cost", -0.2, 0.8))
     few = PrivateLinearRegression(schema=schema).fit(frame).summary().notes
-    assert any(note.startswith(("privacy costs most in age:", "privacy costs most in height:")) for note in few)
+    assert any(note.startswith("privacy costs most in ") for note in few)
     plenty = PrivateLinearRegression(schema=schema, epsilon=50.0).fit(frame).summary().notes
     assert not any(note.startswith("privacy costs most") for note in plenty)
 

@@ -39,7 +39,9 @@ classes. Then profiles count equal steps, compose them with all others, and writ
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, NoReturn, Protocol
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from flint import acb, acb_mat, arb
@@ -49,9 +51,11 @@ from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
-__all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "product", "sampled_view"]
+__all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "kept", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Law:
@@ -179,6 +183,19 @@ class StepKind(Protocol):
         """Return the law of one step in one order."""
 
 
+def kept(method: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a method of an object that never changes: it keeps what it returned, by its arguments."""
+
+    @wraps(method)
+    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+        store = vars(args[0]).setdefault("_kept", {})
+        if (key := (method.__name__, *args[1:])) not in store:
+            store[key] = method(*args, **kwargs)
+        return store[key]  # type: ignore[no-any-return]
+
+    return known
+
+
 def product(rates: tuple[float, ...]) -> Ball:
     """Enclose the product of some rates at the working precision."""
     total = arb(1)
@@ -187,17 +204,17 @@ def product(rates: tuple[float, ...]) -> Ball:
     return total
 
 
-def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ball, Ball]:
-    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling), or δ(ε) itself.
+def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> tuple[Ball, Ball | None]:
+    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling).
 
-    δ' belongs to the pair without sampling, of the same order. δ(ε) is known where it lies beyond an end of the loss.
+    δ' belongs to the pair without sampling, of the same order. Beyond an end of the loss w is δ(ε) itself, and ε' None.
     """
     grown = arb(epsilon).expm1()
     weight = rate if remove else rate - (1 - rate) * grown
     if weight <= 0:
-        return arb(0)
+        return arb(0), None
     if remove and grown + rate <= 0:
-        return -grown
+        return -grown, None
     ratio = 1 + grown / rate if remove else rate * arb(epsilon).exp() / weight  # e^ε'
     inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
     if not inner.is_finite():
@@ -205,22 +222,25 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ba
     return weight, inner
 
 
-def geometric(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
+def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ball, count: int) -> list[Any]:
     """Enclose Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, by products of two matrices in C.
 
-    The terms fall with k. Those that are certainly small from some k on are dropped there, and join the error.
+    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small, or are so from
+    some k on, are dropped and join the error.
 
     >>> values = geometric([acb(2)], [acb(0, 1)], arb(0), arb(1), 3)  # 2e^{−k}
     >>> [round(float(v.real), 6) for v in values]
     [2.0, 0.735759, 0.270671]
     """
-    turn = acb(0, step)
+    turn, small = acb(0, step), (error / (4 * len(weights) + 1)).lower()
+    pairs = [(weight, log) for weight, log in zip(weights, logs, strict=True) if not weight.abs_upper() < small]
+    error += small * (len(weights) - len(pairs))
+    weights, logs = [weight for weight, _ in pairs], [log for _, log in pairs]
     height = math.isqrt(count - 1) + 1
     near = _powers([(turn * log).exp() for log in logs], height)
     far = _powers([(height * turn * log).exp() for log in logs], -(-count // height))
     rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    sizes = [weight.abs_upper() if log.imag >= 0 else arb.pos_inf() for weight, log in zip(weights, logs, strict=True)]
-    small = (error / (4 * len(weights) + 1)).lower()
+    sizes = [weight.abs_upper() for weight in weights]
     out: list[Any] = []
     start = 0
     while start < len(far):

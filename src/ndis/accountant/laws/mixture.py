@@ -29,20 +29,17 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ndis._compile import compiled
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import BallLaw, Complexes, Law, product
+from ndis.accountant.laws import BallLaw, Complexes, Law, P, R, product
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.accountant.laws.plain import exact_directions
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Invariants
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 LEAST_SHIFT = 1e-8  # a composition of steps with less is refused
 _UNIT = 2.0**-53
@@ -392,12 +389,7 @@ class Mixture(Law):
             if number not in self._tables:
                 self._tables[number] = _NodeTable(self, number)
             here = [i for i, own in enumerate(buckets) if own == number]
-            alone = len(here) == s.size
-            given = s if alone else s[here]
-            got = self._in_table(self._tables[number], given)
-            if alone:
-                return got
-            value[here], error[here] = got
+            value[here], error[here] = self._in_table(self._tables[number], s[here])
         return value, error
 
     def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:

@@ -249,16 +249,8 @@ class MixtureBalls(BallLaw):
         damping = (2 * arb.pi() * arb(a) / rule.step).exp() - 1
         real = self.moment(c, digits)
         strip = (real + self._growth(c, 2.0 * a, real)) / damping
-        small = (real * arb(-digits - 6.0).exp() / (rule.high - rule.low + 1)).upper()
-        weights, logs, dropped = [], [], self._tails(c, rule)
-        for weight, log in self._nodes(c, rule):
-            size = weight.abs_upper()
-            if size < small:
-                dropped += size
-            else:
-                weights.append(weight)
-                logs.append(log)
-        return geometric(weights, logs, (strip + dropped).upper(), step, count)
+        weights, logs = zip(*self._nodes(c, rule), strict=True)
+        return geometric(weights, logs, (strip + self._tails(c, rule)).upper(), step, count)
 
     def ends(self) -> tuple[Ball, Ball]:
         """Enclose the least and the largest loss."""

@@ -117,24 +117,14 @@ class PlainBalls(BallLaw):
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
         self.limit = min((outward(1 / t).lower for t, _, _ in directions.curved if not t <= 0), default=math.inf)
-        self._flat = float(directions.flat)
-        self._rows = [(float(t), float(m2), n) for t, m2, n in directions.curved]
 
     def log_moment(self, c: float) -> float:
-        """Return K(c) in floats."""
-        total = 0.5 * self._flat * c * (1.0 + c)
-        for t, m2, n in self._rows:
-            total += 0.5 * n * (m2 * c * (1.0 + c) / (1.0 - c * t) - c * math.log1p(t) - math.log1p(-c * t))
-        return total
+        """Return K(c) in floats; inf where it is infinite."""
+        return float(self._exponent(arb(c))) if self._inside(c) else math.inf
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return log |e^{K(c+iy) − K(c)}| in floats."""
-        fall = 0.5 * self._flat * y * y
-        for t, m2, n in self._rows:
-            left = 1.0 - c * t
-            turned = complex(c, y) * complex(1.0 + c, y) / complex(left, -t * y)
-            fall += 0.25 * n * math.log1p((t * y / left) ** 2) + 0.5 * n * m2 * (c * (1.0 + c) / left - turned.real)
-        return -fall
+        return min(float(self._exponent(acb(c, y)).real) - self.log_moment(c), 0.0)
 
     def _exponent(self, s: Any) -> Any:
         both = s * (1 + s)

@@ -54,5 +54,5 @@ class SampledPairBalls(BallLaw):
 
     def delta(self, epsilon: float) -> Ball:
         """Enclose the δ(ε) of one step (thm:poisson-sampling)."""
-        inside = sampled_view(self.rate, epsilon, remove=self.remove)
-        return inside[0] * delta_of_pair(self.pair, inside[1]) if isinstance(inside, tuple) else inside
+        weight, inner = sampled_view(self.rate, epsilon, remove=self.remove)
+        return weight if inner is None else weight * delta_of_pair(self.pair, inner)

@@ -12,7 +12,7 @@ import pickle
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,10 @@ from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
+Answer = Generator[Tested, None, list[float]]  # candidates, and in the end the best log δ of each edit
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
-THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
 _THE_DATA = "the data"
 _LATE = "time for other data sets ran out before all were tried; Search(seconds=…) or --seconds gives more"
@@ -42,15 +42,9 @@ _DRAWN = 20  # rows that stand for the data if none are given
 
 
 def from_algorithm(
-    algorithm: Algorithm,
-    data: Any,
-    search: Search,
-    claim: Claim,
-    *,
-    about: DataSet,
-    workers: int,
+    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, about: DataSet, workers: int,
     progress: bool | None,
-) -> Candidates:
+) -> Candidates:  # fmt: skip
     """Check the algorithm on the data; return its neighbours, which run while the judge reads them.
 
     `about` says what is public about the data; if there are no data, rows of its domain stand for them.
@@ -74,8 +68,8 @@ def from_algorithm(
     law = functools.partial(_law, algorithm, data)
     base = law()
     _check_same(base, law())
-    pool, notes = _pool(functools.partial(_score, law, base, claim.points), workers)
-    seen = Seen([*notes] if base.exact is not None else [_EXACT_NOTE, *notes])
+    pool = _pool(functools.partial(_score, law, base, claim.points), workers)
+    seen = Seen([] if base.exact is not None else [_EXACT_NOTE])
     others = None
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None
@@ -83,22 +77,20 @@ def from_algorithm(
         others = DataSets(data, inside, least, most, claim.adjacency, any_size, about.generator)
 
     def run() -> Iterator[Tested]:
-        scores: dict[str, Scores] = {}
+        best: dict[str, float] = {}
+
+        def answer(batch: list[Edit]) -> Answer:
+            fresh = list({edit.name: edit for edit in batch if edit.name not in best}.values())
+            for edit, (values, still) in zip(fresh, pool(fresh), strict=True):
+                best[edit.name] = max(value for value, _ in values)
+                seen.noise_depends |= not still
+                advance()
+                yield 1, _candidates(law, base, edit, claim, values, name)
+            return [best[edit.name] for edit in batch]
+
         with counter(progress, "neighbours") as advance:
             for number, rule in enumerate(rules):
-                proposals = rule.proposals(data, np.random.default_rng([search.random_state, number]))
-                batch: list[Edit] | None = next(proposals, None)
-                while batch is not None:
-                    fresh = list({edit.name: edit for edit in batch if edit.name not in scores}.values())
-                    for edit, (values, still) in zip(fresh, pool(fresh), strict=True):
-                        scores[edit.name] = values
-                        seen.noise_depends |= not still
-                        advance()
-                        yield 1, _candidates(law, base, edit, claim, values, name)
-                    try:
-                        batch = proposals.send([max(value for value, _ in scores[edit.name]) for edit in batch])
-                    except StopIteration:
-                        batch = None
+                yield from _driven(rule.proposals(data, np.random.default_rng([search.random_state, number])), answer)
             if others is not None:
                 random = np.random.default_rng([search.random_state, len(rules)])
                 yield from _Elsewhere(algorithm, claim, seen, search.seconds).tested(others, random)
@@ -108,6 +100,17 @@ def from_algorithm(
     missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
     return Candidates(run(), how, (missing,), seen, given_only and domain is None)
+
+
+def _driven(proposals: Generator[Any, list[float], None], answer: Callable[[Any], Answer]) -> Iterator[Tested]:
+    """Yield what the answers to proposals yield. The generator gets the scores before it makes the next proposal."""
+    item = next(proposals, None)
+    while item is not None:
+        scores = yield from answer(item)
+        try:
+            item = proposals.send(scores)
+        except StopIteration:
+            item = None
 
 
 def _drawn(domain: Domain | None, count: int, random: np.random.Generator) -> Any:
@@ -130,26 +133,8 @@ class _Elsewhere:
         self._errors: Counter[str] = Counter()
 
     def tested(self, others: DataSets, random: np.random.Generator) -> Iterator[Tested]:
-        """Yield what the tour through the other data sets tries, unless time ends it first."""
-        tour = others.tour(random, self._bend)
-        step = next(tour, None)
-        while step is not None and not self._late:
-            data, edits = step
-            base, best = self._law_on(data), []
-            law = functools.partial(_law, self._algorithm, data)
-            for edit in edits:
-                if base is None:
-                    break
-                outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
-                if outcome is not None:
-                    values, still = outcome
-                    self._seen.noise_depends |= not still
-                    best.append(max(value for value, _ in values))
-                    yield 1, _candidates(law, base, edit, self._claim, values, data_words(data))
-            try:
-                step = tour.send(best)
-            except StopIteration:
-                step = None
+        """Yield what the tour through the other data sets tries; after the last second it tries nothing more."""
+        yield from _driven(others.tour(random, self._bend), self._answer)
         if self._late:
             self._seen.notes.append(_LATE)
         if self._errors:
@@ -158,6 +143,19 @@ class _Elsewhere:
                 f"on other data sets the algorithm gave no law {times} ({kinds}); this refutes no claim, but an error "
                 "that depends on the data is an output too: handle these data, or state min_rows if it is public"
             )
+
+    def _answer(self, step: tuple[Any, list[Edit]]) -> Answer:
+        data, edits = step
+        base, best = None if self._late else self._law_on(data), []
+        law = functools.partial(_law, self._algorithm, data)
+        for edit in edits if base is not None else ():
+            outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
+            if outcome is not None:
+                values, still = outcome
+                self._seen.noise_depends |= not still
+                best.append(max(value for value, _ in values))
+                yield 1, _candidates(law, base, edit, self._claim, values, data_words(data))
+        return best
 
     @property
     def _late(self) -> bool:
@@ -204,7 +202,11 @@ def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw
     """Return the law on the data, or on a neighbour. The algorithm gets its own copy, which it may write to."""
     if edit is None:
         return laws.law_of(algorithm, copy.deepcopy(data))
-    return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+    try:
+        return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+    except ParameterError as error:
+        name, _, rule = str(error).partition(" must ")
+        raise ParameterError(f"{name} on a neighbour", *rule.split("; got ", 1)) from error.__cause__
 
 
 def _check_same(first: OutputLaw, second: OutputLaw) -> None:
@@ -261,18 +263,16 @@ def _candidates(
 
 def _pool(
     score: Callable[[Edit], tuple[Scores, bool]], workers: int
-) -> tuple[Callable[[list[Edit]], Iterable[tuple[Scores, bool]]], tuple[str, ...]]:
-    """Make a map over edits that yields results in order, and notes about it."""
+) -> Callable[[list[Edit]], Iterable[tuple[Scores, bool]]]:
+    """Make a map over edits that yields results in order."""
     if as_size("workers", workers) == 1:
-        return lambda edits: map(score, edits), ()
+        return lambda edits: map(score, edits)
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
     from joblib.externals.loky.backend.reduction import dumps  # type: ignore[import-untyped]
 
-    backend = "loky"
-    notes: tuple[str, ...] = ()
     try:
         dumps(score)
     except (pickle.PicklingError, TypeError, AttributeError):
-        backend, notes = "threading", (THREADS_NOTE,)
-    pool = Parallel(n_jobs=workers, backend=backend, return_as="generator")
-    return lambda edits: pool(delayed(score)(edit) for edit in edits), notes
+        raise ParameterError("workers", "be 1 for an algorithm that no other process can get", workers) from None
+    pool = Parallel(n_jobs=workers, return_as="generator")
+    return lambda edits: pool(delayed(score)(edit) for edit in edits)

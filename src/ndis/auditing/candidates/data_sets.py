@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_scalar, as_size, as_vector
+from ndis._validate import Adjacency, as_size, as_vector, as_within
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
@@ -33,7 +33,7 @@ Tour = Generator[tuple[Any, list[Edit]], list[float], None]
 Path = Callable[[int], Any]  # the data set after this many steps
 Bend = Callable[[Path, int, int], float]  # how far the law bends between two steps of a path
 
-_LEAST_BOUND = 1e-150  # squares of rows stay within floats
+_EXPONENT = 500  # bounds lie between 2^−500 and 2^500, so that squares of rows stay within floats
 _ROWS = 20  # rows of a made-up data set if no data are given
 _EXTREMES = 10  # rows at the edge of the domain that are used, at most
 _CLUSTERS = 4  # how many of them stand for a data set of equal rows
@@ -98,9 +98,8 @@ class Domain:
             if self.features not in (None, own):
                 raise ParameterError("features", "be as many as low and high have", self.features)
             object.__setattr__(self, "features", own)
-        elif not _LEAST_BOUND <= as_scalar("row_norm_bound", self.row_norm_bound) <= 1.0 / _LEAST_BOUND:
-            rule = f"lie between {_LEAST_BOUND} and {1.0 / _LEAST_BOUND}"
-            raise ParameterError("row_norm_bound", rule, self.row_norm_bound)
+        else:
+            as_within("row_norm_bound", self.row_norm_bound, _EXPONENT)
         if self.features is not None:
             as_size("features", self.features)
         object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_floats, as_scalar, as_size
+from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import DataSet, GivenSets, Proposals, parts_of, row_count
@@ -252,8 +252,7 @@ class Search:
     seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if not as_scalar("seconds", self.seconds) >= 0:
-            raise ParameterError("seconds", "not be negative", self.seconds)
+        as_not_negative("seconds", self.seconds)
         seed: Any = 0 if self.random_state is None else self.random_state
         if isinstance(seed, bool) or not (as_scalar("random_state", seed) >= 0 and int(seed) == seed):
             raise ParameterError("random_state", "be a whole number, not negative", repr(seed))

@@ -26,10 +26,21 @@ class _AnyColumn:
 
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
+    squared_norm: ClassVar[int] = 1  # no encoded cell has a larger one
+    centre: Any
+    half_width: Any
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
         return (name,)
+
+    def scales(self) -> tuple[tuple[float, float], ...]:
+        """Return (centre, half-width) of every encoded column."""
+        return ((self.centre, self.half_width),) * len(self.labels(""))
+
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two values of every encoded column, or None if it has more."""
+        return (None,) * len(self.labels(""))
 
     def read(self, cells: Cells) -> Floats:
         """Return the values of the cells, and NaN where a cell is missing."""
@@ -108,7 +119,7 @@ class _Range(_AnyColumn):
         return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Number(_Range):
     """A number has a public range.
 
@@ -118,6 +129,11 @@ class Number(_Range):
         The range; larger and smaller cells are clipped to it.
     fill : float, optional
         Stands for a missing cell. Without it, one missing cell makes the whole row zero.
+    degree : {1, 2}
+        2 adds a column: the squared distance from the middle of the range, which goes little with the number itself.
+    indicator : bool
+        Add a column that is 1 for a missing cell and 0 for others. Such a cell needs a fill, by default the middle of
+        the range: the new coefficient tells how rows with a missing cell differ from one at the fill.
 
     Examples
     --------
@@ -125,14 +141,69 @@ class Number(_Range):
     [-1.0, -0.5, 1.0]
     >>> Number(0, 10, fill=5).encode(np.array([None, "x", "7.5"], dtype=object)).ravel().tolist()
     [0.0, 0.0, 0.5]
+    >>> Number(0, 10, degree=2, indicator=True).encode(np.array([10.0, np.nan])).tolist()
+    [[1.0, 1.0, 0.0], [0.0, -1.0, 1.0]]
+    >>> Number(0, 10, degree=2, indicator=True).labels("age")
+    ('age', '(age-5)^2', 'age=missing')
     """
 
     low: float
     high: float
     fill: float | None = None
+    degree: int = 1
+    indicator: bool = False
 
     kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.degree) is not int or self.degree not in (1, 2):
+            raise ParameterError("degree", "be 1 or 2", repr(self.degree))
+        if type(self.indicator) is not bool:
+            raise ParameterError("indicator", "be true or false", repr(self.indicator))
+        if self.indicator and self.fill is None:
+            object.__setattr__(self, "fill", self.centre)
+
+    @property
+    def squared_norm(self) -> int:  # type: ignore[override]  # that of other columns is a constant
+        """Return the number of encoded columns, each of which is within [−1, 1]."""
+        return self.degree + self.indicator
+
+    def _chosen(self, plain: Any, square: Any, missing: Any) -> tuple[Any, ...]:
+        """Return what belongs to the encoded columns."""
+        return (plain, *([square] if self.degree > 1 else []), *([missing] if self.indicator else []))
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the names of the encoded columns."""
+        return self._chosen(name, f"({name}-{self.centre:g})^2", f"{name}=missing")
+
+    def scales(self) -> tuple[tuple[float, float], ...]:
+        """Return (centre, half-width) of every encoded column."""
+        half = self.half_width**2 / 2
+        return self._chosen((self.centre, self.half_width), (half, half), (0.0, 1.0))
+
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two values of every encoded column, or None if it has more."""
+        return self._chosen(None, None, (0.0, 1.0))
+
+    def encode_values(self, values: Floats) -> Floats:
+        """Encode what `read` returned; every column within [−1, 1]."""
+        z = super().encode_values(values)[:, 0]
+        with np.errstate(all="ignore"):
+            return np.stack(self._chosen(z, 2.0 * z * z - 1.0, np.isnan(values).astype(np.float64)), axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return super().to_dict() | self._further
+
+    @property
+    def _further(self) -> dict[str, Any]:
+        return ({"degree": self.degree} if self.degree > 1 else {}) | ({"indicator": True} if self.indicator else {})
+
+    def __repr__(self) -> str:
+        shown = {"low": self.low, "high": self.high, "fill": self.fill} | self._further
+        return f"Number({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def read(self, cells: Cells) -> Floats:
         """Return numbers, and NaN where a cell is no finite number."""
@@ -161,6 +232,10 @@ class Boolean(_AnyColumn):
     centre = 0.5
     half_width = 0.5
     values = (False, True)
+
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two encoded values."""
+        return ((-1.0, 1.0),)
 
     def __post_init__(self) -> None:
         if self.fill is not None and type(self.fill) is not bool:
@@ -267,6 +342,10 @@ class Category(_AnyColumn):
         """Return the names of the encoded columns."""
         return tuple(f"{name}={text}" for text in self.texts)
 
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two values of every encoded column."""
+        return ((0.0, 1.0),) * len(self.values)
+
     def read(self, cells: Cells) -> Floats:
         """Return the number of each cell's category from 0 on; −1 where it is not listed, NaN where it is missing."""
         place = dict.fromkeys(sorted(MISSING), math.nan)
@@ -315,6 +394,15 @@ def with_fill(fill: Any) -> dict[str, Any]:
     return {} if fill is None else {"fill": fill}
 
 
+def box_norm(columns: Mapping[str, Column]) -> float:
+    """Bound the norm of an encoded row.
+
+    >>> box_norm({"age": Number(0, 1, degree=2), "ward": Category(("A", "B")), "old": Boolean()})
+    2.0
+    """
+    return math.sqrt(sum(column.squared_norm for column in columns.values()))
+
+
 # ---------------------------------------------------------------------- specifications, in Python or TOML
 
 
@@ -343,7 +431,7 @@ def as_column(name: str, spec: Any) -> Column:
         if isinstance(spec, list):
             return Category(tuple(spec))
     except ParameterError as error:
-        if error.name not in ("low", "high", "fill", "values"):
+        if error.name not in ("low", "high", "fill", "values", "degree", "indicator"):
             raise
         rule, _, got = str(error).partition(f"{error.name} must ")[2].partition("; got ")
         raise ParameterError(f"{error.name} of column {name!r}", rule, got) from None
@@ -356,9 +444,10 @@ def _from_mapping(name: str, spec: Mapping[str, Any]) -> Column:
         remedy = "replace each ? by what is known without looking at the data, or delete the line"
         raise ParameterError(f"column {name!r}", "be filled in", "a template", remedy)
     keys = set(spec)
-    if keys <= {"low", "high", "fill"} and {"low", "high"} <= keys:
-        kind: Any = Date if isinstance(spec["low"], date) else Number
-        return kind(spec["low"], spec["high"], spec.get("fill"))  # type: ignore[no-any-return]
+    further = {"degree", "indicator"} & keys
+    if keys <= {"low", "high", "fill", "degree", "indicator"} and {"low", "high"} <= keys:
+        kind: Any = Date if isinstance(spec["low"], date) and not further else Number
+        return kind(**spec)  # type: ignore[no-any-return]
     if keys <= {"categories", "fill"} and isinstance(spec.get("categories"), list):
         return Category(tuple(spec["categories"]), spec.get("fill"))
     if keys <= {"type", "fill"} and spec.get("type") == "boolean":
@@ -387,4 +476,6 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     column = as_column(as_name(name), spec)
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
+    if column.squared_norm > 1:
+        raise ParameterError("target", "have degree 1 and no indicator", repr(column))
     return name, column
