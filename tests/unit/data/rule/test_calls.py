@@ -80,7 +80,7 @@ ALLOWED: dict[str, str] = {
     "public names, words and containers":
         ".add .append .pop .get .items .values .keys .index .setdefault .fromkeys .join .isprintable .isdecimal "
         ".lstrip .startswith .title .upper re.compile .__setattr__ .insert .split .dumps .isoformat .chain .product "
-        "math.prod np.log",
+        "math.prod math.sqrt np.log",
     "dask: the tasks of others, whose errors become one message":
         ".compute .to_delayed",
 }  # fmt: skip
