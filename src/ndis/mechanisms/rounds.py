@@ -2,7 +2,8 @@
 
 Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share. So the
 shift that it allows does not depend on its clip, and a clip, a θ or a grid may depend on earlier outputs. Given these,
-the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds).
+the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds). Shares of
+later releases may depend on earlier outputs as well, if their sum stays the same (`reshared`, thm:rounds-chosen).
 
 If one record is added or removed, every share counts whole, and μ = μ₀·√(Σ shares). A record that reaches every bound
 attains this.
