@@ -137,10 +137,10 @@ class BatchedProfile:
 
     @classmethod
     def from_tree_aggregation(cls, *, noise_multiplier: float, steps: int) -> PrivacyProfile:
-        """Return the guarantee of noisy sums at all nodes of a binary tree over `steps` leaves, in a fixed order.
+        """Return the guarantee of noisy sums at the nodes of a binary tree over `steps` leaves, in a fixed order.
 
-        Each record is in one leaf, and so in ⌈log₂(steps + 1)⌉ nodes (Kairouz et al., arXiv 2103.00039). The order of
-        the records is no secret.
+        A node is released once all its leaves have come. Each record is in one leaf, and so in ⌈log₂(steps + 1)⌉ such
+        nodes at most (Kairouz et al., arXiv 2103.00039, Appendix D). The order of the records is no secret.
 
         >>> import ndis
         >>> round(ndis.PrivacyProfile.from_tree_aggregation(noise_multiplier=10.0, steps=1000).epsilon(1e-6), 6)
