@@ -14,6 +14,7 @@ from ndis.noise import bits
 
 pytest.register_assert_rewrite("helpers")
 os.environ["MPLBACKEND"] = "agg"
+os.environ["DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"] = "3600s"  # a busy machine is no fault
 # the same examples in every run, and no time limit for one
 hypothesis.settings.register_profile(
     "house", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -55,7 +56,7 @@ class Ticks:
 def ticks():
     """The seconds of an audit's search are counted in its steps: a busy machine tries as much as an idle one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ndis.auditing.candidates.data_sets.time", Ticks())
+        patch.setattr("ndis.auditing.candidates.algorithm.time", Ticks())
         yield
 
 

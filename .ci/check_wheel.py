@@ -1,5 +1,7 @@
 """Install a wheel into a clean environment of every Python at hand, and use it there.
 
+For a version that is not at hand: everything that the wheel and its extras need can be had as wheels.
+
 Usage: python .ci/check_wheel.py dist/ndis-*.whl
 """
 
@@ -12,15 +14,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+EXTRAS = "data,dask,plot,interop"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 USE = """
-import importlib.metadata, pathlib, ndis
+import importlib.metadata, pathlib, ndis, numpy
 assert ndis.__version__ == importlib.metadata.version("ndis")
 assert pathlib.Path(ndis.__file__).with_name("py.typed").exists()
 pair = ndis.GaussianPair.from_ratios(1.0, shift=1.0)
 assert pair.delta(1.0) in pair.certify(1.0)
 mechanism = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, row_norm_bound=1.0)
-assert mechanism.release([[0.6, 0.8]]).receipt.private
+assert mechanism.release(numpy.array([[0.6, 0.8]])).receipt.private
 assert ndis.audit(ndis.Claim(epsilon=1.0, delta=1e-6), pairs=[pair]).to_html().startswith("<!")
 """
 
@@ -55,9 +58,22 @@ def check(version: str, python: str, wheel: Path) -> None:
     print(f"{wheel.name}: works on Python {version}")
 
 
+def resolve(version: str, wheel: Path) -> None:
+    """Ask pip for the wheels that another Python would install; nothing is downloaded but their metadata."""
+    with tempfile.TemporaryDirectory() as place:
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--dry-run"]
+        pip += ["--ignore-installed", "--target", place, "--only-binary", ":all:", "--python-version", version]
+        subprocess.run([*pip, f"{wheel}[{EXTRAS}]"], check=True, stdout=subprocess.DEVNULL)
+    print(f"{wheel.name}: every dependency has a wheel for Python {version}, which is not here to run it")
+
+
 if __name__ == "__main__":
     at_hand = interpreters()
     if not at_hand:
         sys.exit("no Python of " + ", ".join(VERSIONS) + " was found")
+    built = Path(sys.argv[1]).resolve()
     for version, python in at_hand:
-        check(version, python, Path(sys.argv[1]).resolve())
+        check(version, python, built)
+    for version in VERSIONS:
+        if version not in dict(at_hand):
+            resolve(version, built)

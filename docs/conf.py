@@ -41,7 +41,7 @@ myst_links_external_new_tab = False
 # Notebooks run at every build, in a fresh kernel; an error stops the build.
 nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 3600  # of one cell; a busy machine is no error
 nb_execution_show_tb = True
 
 # The button at a block of code copies what one types: no prompt, and no output below a prompt.
@@ -56,7 +56,7 @@ numpydoc_show_class_members = False
 numpydoc_xref_param_type = True  # a type in a docstring is a link, if it is one of ours
 numpydoc_xref_ignore = "all"
 REFERENCE = (Path(__file__).parent / "reference" / "index.md").read_text("utf-8")
-NAMES = re.findall(r"^   ([\w.]*\b[A-Z]\w+)$", REFERENCE, re.MULTILINE)
+NAMES = re.findall(r"^   ~?([\w.]*\b[A-Z]\w+)$", REFERENCE, re.MULTILINE)
 # No other inventory is read, so the words of Python and NumPy are no links.
 numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | {name.split(".")[-1]: f"ndis.{name}" for name in NAMES}
 default_role = "code"
@@ -65,6 +65,7 @@ toc_object_entries_show_parents = "hide"  # the side column has room for "epsilo
 
 # Pages
 html_theme = "pydata_sphinx_theme"
+html_sidebars = {page: [] for page in ("index", "install", "changes", "contributing")}  # no pages below these
 html_title = f"ndis {version}"
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"

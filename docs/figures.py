@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import ndis
@@ -91,6 +92,53 @@ def draw_accountant(where: Path) -> None:
     figure.savefig(where, dpi=160)
 
 
+def small() -> tuple[Figure, Axes]:
+    """Make the axes of a picture on a card."""
+    figure = Figure(figsize=(5.0, 2.6), layout="constrained")
+    ax = figure.subplots()
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure, ax
+
+
+def draw_samplers(where: Path) -> None:
+    """Draw ε of one training plan by the way in which batches are drawn."""
+    rows = ndis.DPSGD.compare(noise_multiplier=1.0, batch_size=100, records=10_000, epochs=1, delta=1e-5)
+    figure, ax = small()
+    names = [row.run.stages[0].sampling for row in rows]
+    ax.barh(names[::-1], [row.epsilon for row in rows][::-1], color="#0072B2", height=0.6)
+    ax.set_xlabel("ε at δ = 10⁻⁵ (fixed size: a record is replaced)")
+    figure.savefig(where, dpi=120)
+
+
+def draw_risk(where: Path) -> None:
+    """Draw the best attacks on membership at three guarantees."""
+    figure, ax = small()
+    alpha = np.linspace(0.0, 1.0, 201)
+    for epsilon, colour in ((0.5, "#009E73"), (2.0, "#0072B2"), (8.0, "#D55E00")):
+        mechanism = ndis.GaussianMechanism.calibrated(epsilon=epsilon, delta=1e-6, sensitivity=1.0)
+        ax.plot(alpha, 1.0 - mechanism.profile().tradeoff(alpha), color=colour, lw=2.0, label=f"ε = {epsilon:g}")
+    ax.plot([0, 1], [0, 1], color="0.6", lw=1.0, ls=":", label="a guess")
+    ax.set(xlabel="people outside who are named", ylabel="people inside who are named", xlim=(0, 1), ylim=(0, 1))
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(where, dpi=120)
+
+
+def draw_budget(where: Path) -> None:
+    """Draw how ε at δ = 10⁻⁶ grows while the slots of a plan are used."""
+    sketch = ndis.RandomProjection.calibrated(epsilon=0.4, delta=1e-7, sketch_size=50, row_norm_bound=1.0).profile()
+    fit = ndis.GaussianMechanism.calibrated(epsilon=0.6, delta=1e-7, sensitivity=1.0).profile()
+    spent, total = [0.0], None
+    for release in (sketch, sketch, fit, sketch, sketch, fit, sketch, sketch, fit):
+        total = release if total is None else total.compose(release)
+        spent.append(total.epsilon(1e-6))
+    figure, ax = small()
+    ax.step(range(len(spent)), spent, where="post", color="#0072B2", lw=2.0)
+    ax.axhline(spent[-1], color="#D55E00", lw=1.2, ls="--")
+    ax.text(0.1, spent[-1] * 0.93, "the budget of the year", color="#D55E00", va="top", fontsize=8)
+    ax.set(xlabel="releases", ylabel="ε spent", xlim=(0, len(spent) - 1), ylim=(0, spent[-1] * 1.08))
+    figure.savefig(where, dpi=120)
+
+
 def picture_pages(where: Path) -> None:
     """Photograph a report of a table and a page of an audit, for the README (needs playwright and a Chromium)."""
     from playwright.sync_api import sync_playwright
@@ -117,6 +165,9 @@ def main() -> None:
     DEMO["draw_curve"](pair, HERE / "img" / "curve.png")
     draw_contour(pair, 1.0, HERE / "img" / "contour.png")
     draw_accountant(HERE / "img" / "accountant.png")
+    draw_samplers(HERE / "img" / "samplers.png")
+    draw_risk(HERE / "img" / "risk.png")
+    draw_budget(HERE / "img" / "budget.png")
     picture_pages(HERE / "img")
     import paper_figure
     import private_regression

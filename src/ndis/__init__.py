@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.lifted import LiftedMechanism, lift
     from ndis.mechanisms.projection import PoissonProjection, RandomProjection
     from ndis.mechanisms.ptr import PTRProjection
-    from ndis.noise.batches import allocation_batches
+    from ndis.noise.bits import allocation_batches
     from ndis.pair import GaussianPair
     from ndis.profile import PrivacyProfile
     from ndis.spectrum.batch import delta_batch
@@ -90,7 +90,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "ndis.mechanisms.lifted": ("LiftedMechanism", "lift"),
     "ndis.mechanisms.projection": ("PoissonProjection", "RandomProjection"),
     "ndis.mechanisms.ptr": ("PTRProjection",),
-    "ndis.noise.batches": ("allocation_batches",),
+    "ndis.noise.bits": ("allocation_batches",),
     "ndis.pair": ("GaussianPair",),
     "ndis.profile": ("PrivacyProfile",),
     "ndis.schema": ("Schema",),

@@ -14,7 +14,7 @@ import numpy as np
 
 from ndis._groups import Group, StepGroup, orders_of
 from ndis._validate import Order
-from ndis.accountant.composition import Composition, GivenLaw
+from ndis.accountant.composition import Composition
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.errors import PrecisionError
 
@@ -25,17 +25,17 @@ _BELOW = 1.0 - 1e-9  # an ε that floats put on the safe side is moved below the
 @lru_cache(len(_SHARES) * 8)
 def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float) -> Composition | None:
     """Return a composition that neighbours attain, with this share of the steps of one kind; None if none is known."""
-    releases = []
+    parts = []
     for group in groups:
         if isinstance(group, Group) or group.step.attained:
-            releases.append(GivenLaw(group.law(order), group.count))
+            parts.append((group.law(order), group.count))
         elif isinstance(group.step, FixedSizeStep):
             some = round(share * group.count)
             sides: tuple[tuple[Order, int], ...] = (("remove", some), ("add", group.count - some))
-            releases += [GivenLaw(group.step.one_sided(side), count) for side, count in sides]
+            parts += [(group.step.one_sided(side), count) for side, count in sides]
         else:
             return None
-    return Composition(releases, order)
+    return Composition(parts, order)
 
 
 def _worst(groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float) -> Composition | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,14 +27,25 @@ if TYPE_CHECKING:
     from ndis.profile import PrivacyProfile
 
 
-class BatchedProfile:
+class BatchedProfile(ABC):
     """Make profiles of steps, by the way in which their batches are drawn. `repeat` makes many steps of one."""
 
     groups: tuple[Group | StepGroup, ...]
     failure_probability: float
-    from_noise_multiplier: ClassVar[Callable[[float], PrivacyProfile]]  # the profile has these three
-    _of_steps: ClassVar[Callable[[list[StepGroup]], PrivacyProfile]]
-    _smallest_epsilon: Callable[[float, str], float]
+
+    @classmethod
+    @abstractmethod
+    def from_noise_multiplier(cls, sigma: float) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise."""
+
+    @classmethod
+    @abstractmethod
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        """Return the guarantee of some steps."""
+
+    @abstractmethod
+    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
+        """Return the smallest safe ε for a δ."""
 
     @classmethod
     def from_mixture(

@@ -19,7 +19,7 @@ from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
 from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within
 from ndis._version import __version__
-from ndis.accountant.composition import Step
+from ndis.accountant.composition import law_of_pair
 from ndis.accountant.laws import Law, StepKind
 from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
@@ -89,7 +89,7 @@ class Group:
 
     def law(self, order: Order) -> Law:
         """Return the law of one release."""
-        return Step(self.pair(order), self.rates, self.count).law(order)
+        return law_of_pair(self.pair(order), self.rates, order)
 
     def blur(self, order: Order) -> tuple[float, float]:
         """Return `uncertainty` and `size` of the law: how far rounding may have moved a loss."""
@@ -230,8 +230,10 @@ def sampled_step(group: Group | StepGroup, *more: float, adjacency: Adjacency = 
     A pair for "replace-one" is not sampled yet. Its noise is over the diameter of the ball of contributions.
     """
     if isinstance(group, StepGroup):
-        same = isinstance(group.step, SampledStep) and group.step.adjacency == adjacency
-        return replace(group.step, rates=(*group.step.rates, *more)) if same else None  # type: ignore[type-var]
+        step = group.step
+        if not isinstance(step, SampledStep) or step.adjacency != adjacency:
+            return None
+        return replace(step, rates=(*step.rates, *more))
     sigma = noise_multiplier_of(group)
     if sigma is None or group.sampled == (adjacency == "replace-one"):
         return None

@@ -71,6 +71,12 @@ class Stage:
         Size to which larger batches are cut, for "truncated".
     examples_per_user : int
         Neighbours differ in one user with up to this many records. Above 1 for "poisson" only.
+
+    Examples
+    --------
+    >>> import ndis
+    >>> ndis.DPSGD.from_schedule([(1.0, 0.01, 500), (1.4, 0.02, 250)]).stages[1]
+    Stage(noise_multiplier=1.4, sampling_rate=0.02, steps=250)
     """
 
     noise_multiplier: float

@@ -33,7 +33,13 @@ _WHOLE = 1 - Fraction(1, 2**40)  # a sum of rates that rounding keeps below a wh
 
 
 class EpochRow(NamedTuple):
-    """A row says ε after some epochs: a number of steps whose rates add up to `epoch`."""
+    """A row says ε after some epochs: a number of steps whose rates add up to `epoch`.
+
+    >>> import ndis
+    >>> rows = ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.5, steps=4).epsilon_by_epoch(1e-6)
+    >>> [(row.epoch, row.steps) for row in rows]
+    [(1.0, 2), (2.0, 4)]
+    """
 
     epoch: float
     steps: int
@@ -44,6 +50,10 @@ class ComparisonRow(NamedTuple):
     """A row says the ε of one training plan with one sampler.
 
     `lower` is an ε that some neighbours need. It is ε itself where the number is exact.
+
+    >>> row = ComparisonRow(DPSGD(noise_multiplier=1.0, sampling_rate=0.5, steps=4), epsilon=3.0, lower=2.5)
+    >>> row.run.steps, row.epsilon - row.lower
+    (4, 0.5)
     """
 
     run: DPSGD

@@ -421,11 +421,13 @@ class PrivacyProfile(BatchedProfile, Risks):
         if self.composed and order == "worst":
             values = worse(self._compositions(order), x.ravel(), floor)
         else:
-            each = [self._evaluators[one].log_delta(x.ravel(), floor) for one in orders_of(order)]
-            values = np.maximum.reduce(each)
+            values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
         if self.failure_probability:
             values = np.minimum(np.logaddexp(values, math.log(self.failure_probability)), 0.0)
         return shaped(values, x.shape)
+
+    def _log_delta(self, order: Order, epsilon: Floats, floor: float) -> Floats:
+        return self._evaluators[order].log_delta(epsilon, floor)
 
     def _certify(self, order: Order, epsilon: float, relative_width: float) -> Enclosure:
         return self._evaluators[order].certify(epsilon, relative_width)
@@ -434,7 +436,7 @@ class PrivacyProfile(BatchedProfile, Risks):
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition(self.groups, one) for one in orders_of("worst")}
+            return {one: Composition([(g.law(one), g.count) for g in self.groups], one) for one in orders_of("worst")}
         group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 

@@ -311,7 +311,7 @@ class Risks:
             raise ParameterError("order", "be at least 1", order)
         values = np.full(orders.size, math.inf)
         if not self.failure_probability and not any(group.singular for group in self.groups):
-            both = [Composition(self.groups, one) for one in _ORDERS]
+            both = [Composition([(g.law(one), g.count) for g in self.groups], one) for one in _ORDERS]
             values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
         return shaped(values, orders.shape)
 

@@ -14,8 +14,7 @@ import pytest
 
 import ndis
 from ndis.errors import BudgetError, NotPrivateWarning, ParameterError
-from ndis.mechanisms.mechanism import Mechanism
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Mechanism, Receipt
 
 SECRET = 731546.25  # a value no message may show
 PUBLIC = {"sketch_size": 40, "row_norm_bound": 1.5}

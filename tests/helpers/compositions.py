@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ndis.accountant.certify import Certifier, log_of
-from ndis.accountant.composition import Composition, Step
+from ndis.accountant.composition import Composition, law_of_pair
 from ndis.accountant.floats import FloatComposition
 from ndis.pair import GaussianPair
 
@@ -21,7 +21,8 @@ def shifts(rate, shift, count):
 
 def composition(parts, order):
     """Compose releases that are described in the remove order."""
-    return Composition([Step(p if order == "remove" else p.reversed(), rates, n) for p, rates, n in parts], order)
+    pairs = ((p if order == "remove" else p.reversed(), rates, n) for p, rates, n in parts)
+    return Composition([(law_of_pair(p, rates, order), n) for p, rates, n in pairs], order)
 
 
 def in_floats(parts, order) -> FloatComposition:

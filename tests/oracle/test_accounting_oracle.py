@@ -34,9 +34,15 @@ def is_wrong(case):
 
 
 each = pytest.mark.parametrize
+# Two steps with unequal variances take seconds each.
+LONG = [case for _, _, case in CASES if case.get("by") == "two steps" and any(g["excess"] for g in case["groups"])]
 
 
-@each("case", [pytest.param(case, id=f"{name}-{i}") for name, i, case in CASES if not is_wrong(case)])
+def marks(case):
+    return [pytest.mark.sweep] if case in LONG and LONG.index(case) % 4 else []
+
+
+@each("case", [pytest.param(case, id=f"{n}-{i}", marks=marks(case)) for n, i, case in CASES if not is_wrong(case)])
 def test_log_delta(case):
     epsilon, want = float(case["epsilon"]), float(case["log_delta"])
     (got,), (error,) = composition(of_case(case), case["order"]).log_delta_and_error(np.array([epsilon]))

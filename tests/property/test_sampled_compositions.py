@@ -8,7 +8,7 @@ import pytest
 import ndis
 from helpers.compositions import in_floats, releases
 from helpers.compositions import shifts as shift
-from ndis.accountant.laws.mixture_steps import sampled_shift
+from ndis.accountant.laws.mixture import sampled_shift
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.pair import GaussianPair
 

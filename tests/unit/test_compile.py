@@ -151,10 +151,10 @@ def test_files_that_cannot_be_used(tmp_path):
     (tmp_path / "doubling.py").write_text(MODULE)
     environment = {"NUMBA_CACHE_DIR": str(tmp_path / "kept")}
     hits = []
-    for damage in (None, "*.nbc", None, "*.nbi", None, None):
+    for damage in (None, "*.nbc", "*.nbi", None):
         for path in (tmp_path / "kept").rglob(damage) if damage else ():
             path.write_bytes(path.read_bytes()[:20])
         done = in_child(AFTERWARDS, source=tmp_path, **environment)
         assert (done.returncode, done.stderr) == (0, "")
         hits.append(int(done.stdout.split()[0]))
-    assert hits == [0, 0, 2, 0, 2, 2]
+    assert hits == [0, 0, 0, 2]

@@ -73,13 +73,6 @@ class TestEverySampler:
         assert 0 < rows[0].epsilon < rows[1].epsilon
         assert run_of(sampling).after(50).epsilon(1e-5) == pytest.approx(rows[0].epsilon, rel=1e-7)
 
-    def test_the_smallest_noise(self, sampling):
-        run = DPSGD.calibrated(**BUDGET, sampling=sampling, **NUMBERS[sampling])
-        assert run.profile().certify(3.0).upper <= 1e-5
-        close = 1e-4 if sampling in ("poisson", "allocation") else 1e-2  # the others have certificates a percent wide
-        less = run_of(sampling, run.noise_multiplier * (1 - close))
-        assert less.delta(3.0) > 1e-5
-
     def test_an_audit_convicts_no_honest_claim(self, sampling):
         run = run_of(sampling)
         claim = ndis.Claim(epsilon=1.05 * run.epsilon(1e-5), delta=1e-5, adjacency=run.adjacency)
@@ -108,16 +101,6 @@ class TestEverySampler:
         with pytest.raises(ndis.NdisError), ledger.charge("training", run):
             pass
 
-    def test_a_picture(self, sampling):
-        matplotlib = pytest.importorskip("matplotlib")
-        matplotlib.use("agg")
-        axes = run_of(sampling).profile().plot(points=7)
-        other = run_of(sampling).plot(1e-5)
-        assert len(axes.get_lines()) == 3
-        assert len(other.get_lines()[0].get_xdata()) == 2
-        for ax in (axes, other):
-            matplotlib.pyplot.close(ax.figure)
-
     def test_its_risks(self, sampling):
         profile = run_of(sampling).profile()
         assert profile.delta(0.0) <= profile.advantage() <= profile.delta(0.0) * (1 + 1e-6)
@@ -133,6 +116,23 @@ class TestWholeNumbersAndBatches:
     def test_an_audit_convicts_a_false_claim(self, sampling):
         run = run_of(sampling)
         assert ndis.audit(ndis.Claim(epsilon=0.2, delta=1e-9, adjacency=run.adjacency), mechanism=run).refuted
+
+    def test_the_smallest_noise(self, sampling):
+        run = DPSGD.calibrated(**BUDGET, sampling=sampling, **NUMBERS[sampling])
+        assert run.profile().certify(3.0).upper <= 1e-5
+        close = 1e-4 if sampling in ("poisson", "allocation") else 1e-2  # the others have certificates a percent wide
+        less = run_of(sampling, run.noise_multiplier * (1 - close))
+        assert less.delta(3.0) > 1e-5
+
+    def test_a_picture(self, sampling):
+        matplotlib = pytest.importorskip("matplotlib")
+        matplotlib.use("agg")
+        axes = run_of(sampling).profile().plot(points=7)
+        other = run_of(sampling).plot(1e-5)
+        assert len(axes.get_lines()) == 3
+        assert len(other.get_lines()[0].get_xdata()) == 2
+        for ax in (axes, other):
+            matplotlib.pyplot.close(ax.figure)
 
     def test_the_most_updates(self, sampling):
         name = "epochs" if sampling == "allocation" else "steps"
@@ -155,6 +155,13 @@ class TestWholeNumbersAndBatches:
         worse = {"bins": lambda n: n - 1, "batch_size": lambda n: n + 1}.get(name, lambda q: q * (1 + 1e-4))(value)
         assert run.profile().certify(3.0).upper <= 1e-5
         assert run_of(sampling, noise, **{name: worse}).delta(3.0) > 1e-5
+
+
+def test_the_smallest_noise_of_one_step_of_a_fixed_size():
+    numbers = {"batch_size": 20, "records": 1000, "steps": 1}
+    run = DPSGD.calibrated(**BUDGET, sampling="fixed-size", **numbers)
+    assert run.profile().certify(3.0).upper <= 1e-5
+    assert run_of("fixed-size", run.noise_multiplier * (1 - 1e-4), steps=1).delta(3.0) > 1e-5
 
 
 class TestCutSamples:

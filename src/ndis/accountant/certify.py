@@ -29,8 +29,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from flint import acb, arb
@@ -41,7 +39,7 @@ from ndis._validate import as_scalar
 from ndis.accountant.laws import BallLaw
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.plan import Guess, Plan, Planner
-from ndis.accountant.stand_ins import Discrete, dominated, dominating, profile
+from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 
@@ -58,14 +56,6 @@ _SUM_WIDTH = 2e-3  # the stand-ins themselves are about as far apart
 _CLOSE = 0.01  # relative width of a sum that needs no stand-in
 _ORDERS = np.geomspace(0.05, 500.0, 25).tolist()  # for Chernoff's bound
 _FEW = 4  # powers up to this need no logarithm
-
-
-class _Pair(NamedTuple):
-    """Stand-ins above and below every law (None if not resolved), and p_∞ of all those above together."""
-
-    above: list[BallLaw]
-    below: list[BallLaw] | None
-    lost: Ball
 
 
 class Certifier:
@@ -87,7 +77,7 @@ class Certifier:
 
     def __init__(self, make: Callable[[], Parts]) -> None:
         self.make = make
-        self._stand_ins: dict[float, _Pair] = {}
+        self._stand_ins: dict[float, tuple[Parts, Parts, Ball]] = {}
 
     def bounds(self, epsilon: float, relative_width: float) -> Enclosure:
         """Return lower ≤ δ(ε) ≤ upper, of this relative width if a sum can have it, or wider.
@@ -148,7 +138,7 @@ class Certifier:
                 break
             try:
                 with precision(round(72 + 2 * total.bit_length() + 1.5 * plan.digits)):
-                    ball, ratio, smooth = _PeriodSum(make(), e, plan).value()
+                    ball, ratio, smooth = _period_sum(make(), e, plan)
             except PrecisionError as error:
                 reason = f" ({error})"
                 break
@@ -164,18 +154,15 @@ class Certifier:
         """Bound δ(ε) with discrete laws in the place of all sampled steps."""
         with precision(_BOUND_BITS):
             parts = self.make()
-        counts = [n for _, n in parts]
-        steps = sum(counts)
+        steps = sum(n for _, n in parts)
         mass = 1e-12 / steps
         while True:
             if mass not in self._stand_ins:
                 self._stand_ins[mass] = _stand_ins(parts, mass)
             above, below, lost = self._stand_ins[mass]
-            top, _, _ = self._search(partial(_counted, above, counts), epsilon, width)
+            top, _, _ = self._search(above.copy, epsilon, width)
             if lost <= width * top or mass < 1e-200:
-                bottom = arb(0)
-                if below is not None:
-                    bottom, _, _ = self._search(partial(_counted, below, counts), epsilon, width)
+                bottom = self._search(below.copy, epsilon, width)[0] if below else arb(0)
                 with precision(_BOUND_BITS):
                     return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
             goal = max(0.3 * width * float(top.lower()) / steps, 1e-290)
@@ -208,92 +195,72 @@ def _beyond_the_ends(make: Callable[[], Parts], epsilon: float) -> Ball | None:
     return None
 
 
-def _counted(laws: list[BallLaw], counts: list[int]) -> Parts:
-    """Return the laws with their counts."""
-    return list(zip(laws, counts, strict=True))
+def _stand_ins(parts: Parts, mass: float) -> tuple[Parts, Parts, Ball]:
+    """Return laws above all, laws below all (none if one is not resolved), and p_∞ of all those above together.
 
-
-def _stand_ins(parts: Parts, mass: float) -> _Pair:
-    """Make the stand-ins of all laws; a law in closed form stands for itself."""
-    above: list[BallLaw] = []
-    below: list[BallLaw] | None = []
+    A law in closed form stands for itself.
+    """
+    above, below, resolved = list[tuple[BallLaw, int]](), list[tuple[BallLaw, int]](), True
     with precision(_BOUND_BITS):
         stay = arb(1)
         for law, n in parts:
-            if isinstance(law, PlainBalls):
-                above, below = [*above, law], None if below is None else [*below, law]
-                continue
-            curve = profile(law, places=_PLACES, mass=mass)
-            high, infinite = dominating(curve)
-            above.append(high)
-            try:
-                low: Discrete | None = dominated(curve)
-            except PrecisionError:
-                low = None
-            below = None if below is None or low is None else [*below, low]
-            stay *= (1 - infinite) ** n
-        return _Pair(above, below, (1 - stay).nonnegative_part())
+            high = low = law
+            if not isinstance(law, PlainBalls):
+                curve = profile(law, places=_PLACES, mass=mass)
+                high, infinite = dominating(curve)
+                stay *= (1 - infinite) ** n
+                try:
+                    low = dominated(curve)
+                except PrecisionError:
+                    resolved = False
+            above.append((high, n))
+            below.append((low, n))
+        return above, below if resolved else [], (1 - stay).nonnegative_part()
 
 
-class _PeriodSum:
-    """Sum over one line for one ε at the working precision (thm:period-sum)."""
-
-    def __init__(self, parts: Parts, epsilon: float, plan: Plan) -> None:
-        self.parts, self.epsilon, self.plan = parts, epsilon, plan
-
-    def value(self) -> tuple[Ball, float, float]:
-        """Return δ(ε) as a ball; p_τ(ε)/δ_τ(ε) and log δ_τ(ε) roughly, or nan if the sum hides them."""
-        plan = self.plan
-        c, eps, p = arb(plan.c), arb(self.epsilon), arb(plan.period)
-        step = 2 * arb.pi() / p
-        tau2 = arb(plan.tau) ** 2
-        lines = [law.line(plan.c, step, plan.last + 1, plan.digits) for law, _ in self.parts]
-        delta, density = arb(0), arb(0)
-        for k in range(plan.last + 1):
-            s = acb(c, step * k)
-            both = s * (1 + s)
-            exponent, factor = tau2 * both / 2 - s * eps, acb(1)
-            for line, (_, n) in zip(lines, self.parts, strict=True):
-                m = line[k]
-                if n < _FEW or m.contains(acb(0)):
-                    factor *= m**n
-                else:
-                    exponent += n * m.log()
-            value = (1 if k == 0 else 2) * factor * exponent.exp()
-            delta += (value / both).real
-            if plan.tau > 0.0:
-                density += value.real
-        delta, density = delta / p, density / p
-        end = step * plan.last
-        cap = self._ceiling(end, tau2)
-        beyond = cap / (arb.pi() * end)
-        upper = (delta + beyond).upper()
-        lower = (delta - beyond - self._periods(tau2)).lower()
-        smooth = float(lower.log()) if lower > 0 else math.nan
+def _period_sum(parts: Parts, epsilon: float, plan: Plan) -> tuple[Ball, float, float]:
+    """Return δ(ε) as a ball (thm:period-sum); p_τ(ε)/δ_τ(ε) and log δ_τ(ε) roughly, or nan if the sum hides them."""
+    c, eps, p = arb(plan.c), arb(epsilon), arb(plan.period)
+    step = 2 * arb.pi() / p
+    tau2 = arb(plan.tau) ** 2
+    lines = [law.line(plan.c, step, plan.last + 1, plan.digits) for law, _ in parts]
+    delta, density = arb(0), arb(0)
+    for k in range(plan.last + 1):
+        s = acb(c, step * k)
+        both = s * (1 + s)
+        exponent, factor = tau2 * both / 2 - s * eps, acb(1)
+        for line, (_, n) in zip(lines, parts, strict=True):
+            m = line[k]
+            if n < _FEW or m.contains(acb(0)):
+                factor *= m**n
+            else:
+                exponent += n * m.log()
+        value = (1 if k == 0 else 2) * factor * exponent.exp()
+        delta += (value / both).real
         if plan.tau > 0.0:
-            density += cap / (arb.pi() * end * tau2)
-            lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
-        if not upper.is_finite():
-            raise PrecisionError("the sum did not stay finite")
-        ratio = float((density / delta).mid()) if plan.tau > 0.0 and delta > 0 else math.nan
-        return lower.union(upper), ratio, smooth
-
-    def _ceiling(self, end: Ball, tau2: Ball) -> Ball:
-        """Bound |e^{K(c+iy) − sε}| for all y from `end` on."""
-        c, y = self.plan.c, outward(end).lower
-        exponent = (tau2 * acb(c, end) * acb(1 + arb(c), end) / 2).real - arb(c) * self.epsilon
-        for law, n in self.parts:
-            exponent += n * law.ceiling(c, y, _rough(n) + self.plan.digits / n).log()
-        return exponent.exp().upper()
-
-    def _periods(self, tau2: Ball) -> Ball:
-        """Bound the terms of the other periods."""
-        plan, total = self.plan, arb(0)
-        for b in (plan.below, plan.above):
-            distance = abs(arb(b) - arb(plan.c)) * arb(plan.period)
-            height = arb(1) if b == 0.0 else chernoff(self.parts, self.epsilon, b, tau2)
-            total += height / (distance.exp() - 1)
-        return total.upper()
+            density += value.real
+    delta, density = delta / p, density / p
+    end = step * plan.last
+    # the terms beyond the end, by a bound of |e^{K(c+iy) − sε}|
+    exponent = (tau2 * acb(c, end) * acb(1 + c, end) / 2).real - c * eps
+    for law, n in parts:
+        exponent += n * law.ceiling(plan.c, outward(end).lower, _rough(n) + plan.digits / n).log()
+    cap = exponent.exp().upper()
+    beyond = cap / (arb.pi() * end)
+    periods = arb(0)  # the terms of the other periods
+    for b in (plan.below, plan.above):
+        height = arb(1) if b == 0.0 else chernoff(parts, epsilon, b, tau2)
+        periods += height / (abs(arb(b) - c) * p).expm1()
+    upper = (delta + beyond).upper()
+    lower = (delta - beyond - periods.upper()).lower()
+    smooth = float(lower.log()) if lower > 0 else math.nan
+    if plan.tau > 0.0:
+        density += cap / (arb.pi() * end * tau2)
+        lower = (lower - tau2 * (tau2 / 8).exp() * density).lower()
+    if not upper.is_finite():
+        raise PrecisionError("the sum did not stay finite")
+    ratio = float((density / delta).mid()) if plan.tau > 0.0 and delta > 0 else math.nan
+    return lower.union(upper), ratio, smooth
 
 
 def chernoff(parts: Parts, epsilon: float, b: float, tau2: Ball | int = 0) -> Ball:

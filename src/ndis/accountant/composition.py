@@ -9,9 +9,8 @@ middle is taken. A certificate of the remove order comes from the add order if t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,17 +20,16 @@ from ndis._balls import Ball, outward, precision
 from ndis._validate import Floats, Order
 from ndis.accountant.certify import Certifier, log_of
 from ndis.accountant.floats import FloatComposition, find_saddle
-from ndis.accountant.laws import Law, Release
+from ndis.accountant.laws import Law
 from ndis.accountant.laws.allocation import Allocation
-from ndis.accountant.laws.mixture import Mixture
-from ndis.accountant.laws.mixture_steps import sampled_shift
+from ndis.accountant.laws.mixture import Mixture, sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "Step", "certified_epsilon", "worse"]
+__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "certified_epsilon", "law_of_pair", "worse"]
 
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
@@ -56,61 +54,36 @@ _MOST_SHIFT = 50.0  # more sampled steps than two have at most this shift
 _PLACES = np.geomspace(0.05, 500.0, 16)
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
-    """Describe `count` equal releases of one pair; a record enters each with the product of the rates.
-
-    The pair is that of the order in which the step is asked for its law.
-    """
-
-    pair: Invariants
-    rates: tuple[float, ...]
-    count: int
-
-    def law(self, order: Order) -> Law:
-        """Return the law of one release."""
-        pair = self.pair
-        if pair.mutually_singular:
-            raise ParameterError(
-                "pairs of a composition with sampling",
-                "not be mutually singular",
-                "two laws on different subspaces",
-                "such a release hides nothing about a record in its sample",
-            )
-        if not self.rates or not ((pair.excess != 0.0) | (pair.shift != 0.0)).any():
-            return Plain(pair)
-        if not (rate := math.prod(self.rates)) >= _LEAST_RATE:
-            raise PrecisionError(
-                f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from "
-                f"{_LEAST_RATE:g} on are accounted"
-            )
-        return (sampled_shift if (pair.excess == 0.0).all() else SampledPair)(pair, self.rates, order)
-
-
-@dataclass(frozen=True, eq=False)
-class GivenLaw:
-    """Describe `count` equal releases whose law is given, whatever the order."""
-
-    given: Law
-    count: int
-
-    def law(self, order: Order) -> Law:
-        """Return the law."""
-        return self.given
+def law_of_pair(pair: Invariants, rates: tuple[float, ...], order: Order) -> Law:
+    """Return the law of one release of the pair of this order, which a record enters with the product of the rates."""
+    if pair.mutually_singular:
+        raise ParameterError(
+            "pairs of a composition with sampling",
+            "not be mutually singular",
+            "two laws on different subspaces",
+            "such a release hides nothing about a record in its sample",
+        )
+    if not rates or not ((pair.excess != 0.0) | (pair.shift != 0.0)).any():
+        return Plain(pair)
+    if not (rate := math.prod(rates)) >= _LEAST_RATE:
+        raise PrecisionError(
+            f"the composition is not known: a sampling rate of {rate:.3g} is out of reach; rates from {_LEAST_RATE:g} "
+            "on are accounted"
+        )
+    return (sampled_shift if (pair.excess == 0.0).all() else SampledPair)(pair, rates, order)
 
 
 class Composition:
-    """Compose several releases in one order.
+    """Compose several releases in one order, given as laws with their numbers.
 
     >>> import ndis
-    >>> step = Step(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), 1000)
-    >>> round(float(Composition([step], "remove").log_delta(np.array([1.5]))[0]), 6)
+    >>> step = law_of_pair(ndis.GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
+    >>> round(float(Composition([(step, 1000)], "remove").log_delta(np.array([1.5]))[0]), 6)
     -9.121818
     """
 
-    def __init__(self, releases: Sequence[Release], order: Order) -> None:
-        self.order = order
-        self.parts = [(release.law(order), release.count) for release in releases if release.count > 0]
+    def __init__(self, parts: Iterable[tuple[Law, int]], order: Order) -> None:
+        self.order, self.parts = order, [(law, n) for law, n in parts if n > 0]
         shifts = [law for law, _ in self.parts if isinstance(law, Mixture)]
         if any(law.up + law.down > _MOST_SHIFT for law in shifts) and sum(n for _, n in self.parts) > 2:
             raise PrecisionError(_TOO_LITTLE_NOISE)
@@ -155,8 +128,6 @@ class Composition:
 
     def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
-        if self.below(epsilon, _TINY):
-            raise PrecisionError("delta is too small for a certificate in the place of floats")
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
         box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:
@@ -226,7 +197,7 @@ class Composition:
 
     def _mirrored(self, epsilon: float, relative_width: float) -> Ball:
         """Enclose δ(ε) = e^ε δ'(−ε) + (1 − e^ε) for ε < 0. A small δ' need only be bounded."""
-        other = Composition([GivenLaw(law.reversed(), n) for law, n in self.parts], "add")
+        other = Composition([(law.reversed(), n) for law, n in self.parts], "add")
         if place := other._place_below(-epsilon, math.log(-0.1 * relative_width * math.expm1(epsilon))):
             ball = arb(0).union(arb(other.certifier.upper(-epsilon, place)))
         else:
@@ -234,12 +205,18 @@ class Composition:
         with precision(128):
             return arb(epsilon).exp() * ball - arb(epsilon).expm1()
 
+    @cached_property
+    def _orders(self) -> tuple[Floats, Floats]:
+        """Return some orders s and K(s) in floats."""
+        s = _PLACES[0.9 * self.floats.limit > _PLACES]
+        s = s if s.size else np.array([0.5 * self.floats.limit])
+        with np.errstate(over="ignore", invalid="ignore"):
+            return s, self.floats.centred(s.astype(np.complex128))[0].real + s * self.floats.mean
+
     def _place_below(self, epsilon: float, level: float) -> float:
         """The first of some orders for which Chernoff's bound in floats is below this level; 0 if there is none."""
-        s = _PLACES[0.9 * self.floats.limit > _PLACES]
-        with np.errstate(over="ignore", invalid="ignore"):
-            k, _ = self.floats.centred(s.astype(np.complex128))
-            good = np.flatnonzero(k.real + s * (self.floats.mean - epsilon) < level)
+        s, k = self._orders
+        good = np.flatnonzero(k - s * epsilon < level)
         return float(s[good[0]]) if good.size else 0.0
 
     def smallest_epsilon(self, target: float, start: float, guess: float | None = None) -> float:
@@ -282,7 +259,7 @@ class Composition:
         inside = (s > 0.0) & (s < floats.limit) & (s < math.inf)
         k = np.zeros(int(inside.sum()))
         for law, n in floats.parts:  # the whole law: no tail is cut off, and the loss 0 counts
-            one, error = (law.whole() if isinstance(law, Mixture) else law).centred(s[inside].astype(np.complex128))
+            one, error = law.whole().centred(s[inside].astype(np.complex128))
             k += n * (one.real + 2.0 * error)
         values[inside] = floats.mean + k / s[inside]
         doubt = 8.0 * max((law.uncertainty for law, _ in self.parts), default=0.0) + 2.0**-50
@@ -290,11 +267,8 @@ class Composition:
 
     def _beyond(self, goal: float) -> float:
         """Return an ε beyond the smallest one: δ(ε) ≤ e^{K(s) − sε} for every s > 0."""
-        s = _PLACES[0.9 * self.floats.limit > _PLACES]
-        if not s.size:
-            s = np.array([0.5 * self.floats.limit])
-        k, _ = self.floats.centred(s.astype(np.complex128))
-        answer = self.floats.mean + (k.real - goal) / s
+        s, k = self._orders
+        answer = (k - goal) / s
         return float(np.min(answer[np.isfinite(answer)], initial=self.floats.most))
 
     def _epsilon(self, target: float, guess: float | None) -> float:

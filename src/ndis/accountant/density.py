@@ -46,39 +46,20 @@ def _share(one, lam):
 
 
 @compiled(fastmath={"contract"})
-def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, work):
-    """Write log f_a + log f_b at the nodes of one piece of t into work[0]; a0 … b1 are the ends of the panels.
-
-    The loops run over the nodes inside, so that a processor treats several of them at once.
-    """
+def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, value):
+    """Write log f_a + log f_b at the nodes of one piece of t; a0 … b1 are the ends of the panels."""
     half, centre = 0.5 * (right - left), 0.5 * (right + left)
-    value, za, zb, p1, p2, q1, q2 = work[0], work[1], work[2], work[3], work[4], work[5], work[6]
     scale_a, scale_b = 2.0 / (a1 - a0), 2.0 / (b1 - b0)
     for j in range(nodes.size):
         t = centre + half * nodes[j]
         both = lam - math.log1p(math.exp(-abs(t)))
-        one, two = both + min(t, 0.0), both - max(t, 0.0)
-        za[j] = min(max((one - a0) * scale_a - 1.0, -1.0), 1.0)
-        zb[j] = min(max((two - b0) * scale_b - 1.0, -1.0), 1.0)
-        p1[j], p2[j], q1[j], q2[j] = 0.0, 0.0, 0.0, 0.0
-    for k in range(NODES - 1, 0, -2):
-        # two steps of Clenshaw's recurrence, so that nothing needs to be swapped
-        a, b = ca[k], cb[k]
-        for j in range(nodes.size):
-            p2[j] = 2.0 * za[j] * p1[j] + (a - p2[j])
-            q2[j] = 2.0 * zb[j] * q1[j] + (b - q2[j])
-        if k == 1:
-            break
-        a, b = ca[k - 1], cb[k - 1]
-        for j in range(nodes.size):
-            p1[j] = 2.0 * za[j] * p2[j] + (a - p1[j])
-            q1[j] = 2.0 * zb[j] * q2[j] + (b - q1[j])
-    for j in range(nodes.size):  # an even number of nodes leaves the newer value in p2 and q2
-        value[j] = (za[j] * p2[j] - p1[j] + ca[0]) + (zb[j] * q2[j] - q1[j] + cb[0])
+        za = min(max((both + min(t, 0.0) - a0) * scale_a - 1.0, -1.0), 1.0)
+        zb = min(max((both - max(t, 0.0) - b0) * scale_b - 1.0, -1.0), 1.0)
+        value[j] = _series(ca, za) + _series(cb, zb)
 
 
 @compiled()
-def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights, work):
+def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
     """Return the logarithm of the integral over t; −inf if the parts have no support there.
 
     Equal parts need one half of it, twice.
@@ -123,7 +104,7 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights, work):
             which[pieces, 0], which[pieces, 1] = ia, ib
             pieces += 1
     total, scale = 0.0, -math.inf
-    stack = np.empty((64, 2))
+    stack, value = np.empty((64, 2)), np.empty(nodes.size)
     for j in np.argsort(-tops[:pieces]):
         if tops[j] < scale + _DEAD - 4.0:
             break
@@ -134,8 +115,7 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights, work):
             depth -= 1
             left, right = stack[depth, 0], stack[depth, 1]
             half = 0.5 * (right - left)
-            _logs(left, right, lam, nodes, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib], work)
-            value = work[0]
+            _logs(left, right, lam, nodes, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib], value)
             most, least = value[0], value[0]
             for k in range(1, nodes.size):
                 most, least = max(most, value[k]), min(least, value[k])
@@ -157,9 +137,8 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights, work):
 
 @compiled()
 def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
-    work = np.empty((7, nodes.size))
     for i in range(lams.size):
-        out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights, work)
+        out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights)
 
 
 @compiled()

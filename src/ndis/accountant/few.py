@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -23,6 +24,7 @@ from ndis.accountant.laws import Law
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain, rough_edge
 from ndis.accountant.laws.sampled_pair import SampledPair
+from ndis.errors import PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_log_delta, mean_shift_tail
 from ndis.spectrum.contour import DELTA, PDF
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
@@ -45,29 +47,23 @@ _DEVIATIONS = 45.0  # what lies beyond this many has a mass below e^-1000
 
 def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
-    laws, add = [law for law, n in parts for _ in range(n)], order == "add"
-    steps = [step for law in laws if (step := PairStep.of(law, order))]
-    if len(steps) < len(laws):
-        return partial(_enclosed_step, laws[0]) if len(laws) == 1 and isinstance(laws[0], Mixture) else None
+    laws = [law for law, n in parts for _ in range(n)]
     if len(laws) == 1:
-        return partial(_one_step, steps[0], add=add)
-    return partial(two_pairs, steps[0], steps[1], add=add)
+        return partial(_enclosed_step, laws[0])
+    steps = [step for law in laws if (step := PairStep.of(law, order))]
+    return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
 
 
 def _enclosed_step(law: Law, e: float) -> tuple[float, float]:
     """Return log δ(ε) of one step from its enclosure, and its error."""
-    with precision(_BITS):
+    with precision(_BITS), suppress(PrecisionError):
         delta = law.enclosed().delta(e)
-        if not delta > 0:
-            return (-math.inf, 0.0) if delta == 0 else (math.nan, math.inf)
-        low, high = outward(delta.log())
-    return 0.5 * (low + high), high - low
-
-
-def _one_step(step: PairStep, e: float, *, add: bool) -> tuple[float, float]:
-    """Return log δ(ε) of one step and its error."""
-    value, error = (float(x[0]) for x in step.log_delta(np.array([e]), add=add))
-    return value, error
+        if delta == 0:
+            return -math.inf, 0.0
+        if delta > 0:
+            low, high = outward(delta.log())
+            return 0.5 * (low + high), high - low
+    return math.nan, math.inf
 
 
 def shift_for(epsilon: float, log_delta: float) -> float:

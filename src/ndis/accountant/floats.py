@@ -23,8 +23,8 @@ estimate is above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of ra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from ndis.accountant.densities import LossSums
 from ndis.accountant.few import PairStep, few_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.allocation import Allocation
-from ndis.accountant.laws.mixture import Mixture, quiet
+from ndis.accountant.laws.mixture import quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -45,7 +45,6 @@ _Values = tuple[Complexes, Complexes, Complexes, Floats]  # s, ds/du, K − s·m
 _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 
 _UNIT = 2.0**-53
-_TOLERANCE = 1e-11  # aim for the error of log δ, relative to 1 + |log δ|
 _ACCEPTED = 5.0  # the largest error that is returned, over this aim
 _DEAD = -41.0  # e^-41: below the rounding of the sum
 _SLOWLY_DEAD = -32.0  # likewise, if a loss of 0 makes the integrand fall like a power only
@@ -76,7 +75,7 @@ _TOGETHER = 64  # at most this many ε share one path
 class FloatComposition:
     """Evaluate the privacy loss of some laws, each with its number of steps, in one order. It keeps its tables.
 
-    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
+    >>> from ndis.accountant.laws.mixture import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> step = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.01,), "remove")
     >>> log_delta, _ = FloatComposition([(step, 1000)], "remove").log_delta(np.array([1.5]))
@@ -92,9 +91,9 @@ class FloatComposition:
         self.mean = math.fsum(n * law.mean for law, n in self.parts)
         self.limit = min((law.limit for law, _ in self.parts), default=math.inf)
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
-        self.tolerance = max((getattr(law, "accuracy", _TOLERANCE) for law, _ in self.parts), default=_TOLERANCE)
+        self.tolerance = max((law.accuracy for law, _ in self.parts), default=Law.accuracy)
         self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
-        self.atom = math.prod(getattr(law, "atom", 0.0) ** n for law, n in self.parts) if self.parts else 0.0
+        self.atom = math.prod(law.atom**n for law, n in self.parts) if self.parts else 0.0
         self._sums: LossSums | None = None
 
     @cached_property
@@ -127,12 +126,9 @@ class FloatComposition:
             value, error = value + np.log(left), (error + _UNIT) / np.abs(left)
         return value, error
 
-    def log_delta(self, epsilon: Floats, *, densities: bool = True) -> tuple[Floats, Floats]:
-        """Return log δ at each entry of a vector ε, and its error. PrecisionError says that the error is too large.
-
-        Without `densities` only closed forms and the contour are tried.
-        """
-        value, _, error = self._evaluate(epsilon, densities)
+    def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Return log δ at each entry of a vector ε, and its error. PrecisionError says that the error is too large."""
+        value, _, error = self._evaluate(epsilon)
         bad = ~(error <= self.accepted * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
         if bad.any():
             i = int(np.argmax(bad))
@@ -144,13 +140,13 @@ class FloatComposition:
         return np.minimum(value, 0.0), error
 
     @quiet
-    def _evaluate(self, epsilon: Floats, densities: bool = True) -> _Found:
+    def _evaluate(self, epsilon: Floats) -> _Found:
         """Return log δ, −d log δ/dε and the error, whatever it is."""
         n = epsilon.size
         value, slope, error = np.full(n, -np.inf), np.zeros(n), np.zeros(n)
         negative = epsilon < 0.0
         if negative.any():
-            other, s, wrong = self.reverse._evaluate(-epsilon[negative], densities)
+            other, s, wrong = self.reverse._evaluate(-epsilon[negative])
             both = np.logaddexp(log_one_minus_exp(epsilon[negative]), epsilon[negative] + other)
             share = np.exp(epsilon[negative] + other - both)
             value[negative], error[negative] = both, share * wrong + 2.0**-51
@@ -173,14 +169,7 @@ class FloatComposition:
             at = float(epsilon[some[pivot]])
             saddle = self._resolved(find_saddle(self, self.mean - at))
             v, s, e = np.full((3, some.size), math.nan)
-            ways: list[Callable[[], _Found]] = [partial(self._by_contour, epsilon[some], pivot, saddle)]
-            if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(at) - _LOST_DIGITS:
-                ways = [partial(self._by_reflection, epsilon[some], pivot), *ways]
-            if densities and self._steps and not saddle[3] <= _LEAST:  # a bound that is not known excludes nothing
-                by_sums = partial(self._by_sums, epsilon[some], pivot)
-                ways = [*ways, by_sums] if self._sums is None else [by_sums, *ways]  # tables may serve again
-            for way in ways:
-                result = way()
+            for result in self._ways(epsilon[some], pivot, saddle):
                 if not e[pivot] <= result[2][pivot]:  # true for NaN
                     v, s, e = result
                 if e[pivot] <= self.tolerance * (1.0 + abs(v[pivot])):
@@ -191,6 +180,16 @@ class FloatComposition:
             value[some[good]], slope[some[good]], error[some[good]] = v[good], s[good], e[good]
             todo = np.concatenate([todo[:place], some[~good], todo[place + some.size :]])
         return value, slope, error
+
+    def _ways(self, epsilon: Floats, pivot: int, saddle: Saddle) -> Iterator[_Found]:
+        """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last."""
+        if self._sums is not None:
+            yield self._by_sums(epsilon, pivot)
+        if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(epsilon[pivot]) - _LOST_DIGITS:
+            yield self._by_reflection(epsilon, pivot)
+        yield self._by_contour(epsilon, pivot, saddle)
+        if not saddle[3] <= _LEAST and self._steps:  # a bound that is not known excludes nothing
+            yield self._by_sums(epsilon, pivot)
 
     def _resolved(self, saddle: Saddle) -> Saddle:
         """Return the saddle with a width at which the path resolves what few large losses add to the integrand.
@@ -214,11 +213,14 @@ class FloatComposition:
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        cut = [(m, n) for m, n in self.parts if isinstance(m, Mixture)]
-        if cut and float(np.nanmin(value, initial=0.0)) < _CUT_MATTERS_BELOW:
-            # the probability left out, and the tilted one at the saddle
-            places = (0.0, saddle[0])
-            plain, tilted = (np.logaddexp.reduce([m.left_out(c) + math.log(n) for m, n in cut]) for c in places)
+        if float(np.nanmin(value, initial=0.0)) >= _CUT_MATTERS_BELOW:
+            return value, slope, error
+        # the probability left out, and the tilted one at the saddle
+        counts = np.log([n for _, n in self.parts])
+        plain, tilted = (
+            np.logaddexp.reduce([law.left_out(c) for law, _ in self.parts] + counts) for c in (0.0, saddle[0])
+        )
+        if plain > -math.inf:
             bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
             gap = np.logaddexp(np.minimum(plain, bound + tilted), _FARTHEST) - value
             error = error + np.where(gap < 100.0, np.exp(np.minimum(gap, 100.0)), np.inf)
@@ -323,18 +325,14 @@ def _terms(lin: Floats, v0: float, path: Path, values: _Values) -> tuple[Complex
 
 
 @quiet
-def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, start: float = 0.0) -> Saddle:
+def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf) -> Saddle:
     """Return the saddle c, the width w there, the bend of steepest descent, and Chernoff's bound on log δ.
 
     The search ends early where the bound falls below `floor`; the width is 0 then.
     """
-    c, bound = start, math.inf
-    if not c > 0.0:
-        probe, _ = law.centred(np.array([1e-3 + 1e-3j]))
-        variance = max(probe[0].imag / 1e-6, 1e-30)  # K̃ ≈ V s²/2
-        root = math.sqrt(lin * lin + 4.0 * variance)
-        c = 2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance)
-    c = min(c, 1e9, 0.5 * law.limit)
+    variance, bound = max(law.variance, 1e-30), math.inf
+    root = math.sqrt(lin * lin + 4.0 * variance)
+    c = min(2.0 / (lin + root) if lin > 0.0 else (root - lin) / (2.0 * variance), 1e9, 0.5 * law.limit)
     low, high = 0.0, law.limit
     w, bend = math.inf, 0.0
     for _ in range(60):
@@ -348,29 +346,19 @@ def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf, sta
         first = (8.0 * i1 - i2) / (6.0 * eta) + lin - 1.0 / c - 1.0 / (1.0 + c)
         second = 2.0 * (v[0].real - v[1].real) / (eta * eta) + 1.0 / c**2 + 1.0 / (1.0 + c) ** 2
         third = (2.0 * i1 - i2) / eta**3 - 2.0 / c**3 - 2.0 / (1.0 + c) ** 3
-        good = math.isfinite(first) and math.isfinite(second) and second > 0.0
-        if v[0].real / c > 1.0 / c + 1.0 / (1.0 + c) - lin:  # K is convex and 0 at 0: its slope at c is above K(c)/c
-            good = False
-        if not good or first > 0.0:
-            high = c
-        else:
-            low = c
+        # K is convex and 0 at 0: its slope at c is above K(c)/c
+        rises = v[0].real / c > 1.0 / c + 1.0 / (1.0 + c) - lin
+        good = math.isfinite(first) and math.isfinite(second) and second > 0.0 and not rises
+        low, high = (low, c) if not good or first > 0.0 else (c, high)
+        move = math.nan
         if good:
             w = 1.0 / math.sqrt(second)
             bend = w * third / (3.0 * second)
-            step = -first / second
-            if abs(step) <= 0.02 * w:
+            move = c - first / second
+            if abs(move - c) <= 0.02 * w:
                 break
-            move = c + step
-        else:
-            move = math.nan
         if not low < move < high or move > 8.0 * c or move < c / 8.0:
-            if math.isinf(high):
-                move = 4.0 * c
-            elif low == 0.0:
-                move = 0.25 * high
-            else:
-                move = math.sqrt(low * high)
+            move = 4.0 * c if math.isinf(high) else math.sqrt(low * high) if low > 0.0 else 0.25 * high
         c = move
     return c, w, bend, bound
 

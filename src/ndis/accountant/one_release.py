@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 from flint import arb
@@ -43,23 +42,14 @@ _BITS = 128
 _LADDER = (128, 256, 512, 1024, 2048, 4096, 8192)
 
 
-class _View(NamedTuple):
-    """Keep δ = weight · δ'(inner); `inner` is None if δ = weight."""
+def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> tuple[Ball, Ball | None]:
+    """Enclose (w, ε') of the module docstring, each to more digits than a float holds; ε' is None if δ = w."""
 
-    weight: Ball
-    inner: Ball | None
-
-
-def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> _View:
-    """Enclose (w, ε') of the module docstring, each to more digits than a float holds."""
-
-    def attempt(bits: int) -> _View | None:
+    def attempt(bits: int) -> tuple[Ball, Ball | None] | None:
         with suppress(PrecisionError):
-            view = sampled_view(product(rates), epsilon, remove=order == "remove")
-            if not isinstance(view, tuple):
-                return _View(view, None)
-            if min(ball.rel_accuracy_bits() for ball in view) >= 64:
-                return _View(*view)
+            weight, inner = sampled_view(product(rates), epsilon, remove=order == "remove")
+            if inner is None or min(weight.rel_accuracy_bits(), inner.rel_accuracy_bits()) >= 64:
+                return weight, inner
         return None
 
     answer = climb(attempt, _LADDER)
@@ -98,12 +88,11 @@ class OneRelease:
             if epsilon.size == 1:
                 return np.array([log_delta_at(self.pair, float(epsilon[0]))])
             return spectrum(self.pair, epsilon, complement=False).log_delta
-        out, inner = np.empty(epsilon.size), np.full(epsilon.size, np.nan)
+        out, inner = np.empty((2, epsilon.size))
         for i, e in enumerate(epsilon.tolist()):
-            view = _view(e, self.rates, self.order)
-            out[i] = -math.inf if view.weight == 0 else float(view.weight.log())
-            if view.inner is not None:
-                inner[i] = float(view.inner)
+            weight, at = _view(e, self.rates, self.order)
+            out[i] = -math.inf if weight == 0 else float(weight.log())
+            inner[i] = math.nan if at is None else float(at)
         inside = ~np.isnan(inner)
         out[inside] += spectrum(self.pair, inner[inside], complement=False).log_delta
         return out
@@ -112,16 +101,16 @@ class OneRelease:
         """Enclose δ(ε): δ' at the two ends of an enclosure of ε', times an enclosure of w."""
         if not self.rates:
             return certified.certify(self.pair, epsilon, relative_width=relative_width)
-        view = _view(epsilon, self.rates, self.order)
-        if view.inner is None:
-            low, high = outward(view.weight)
+        weight, inner = _view(epsilon, self.rates, self.order)
+        if inner is None:
+            low, high = outward(weight)
             return Enclosure(low, min(high, 1.0))
-        near, far = outward(view.inner)
+        near, far = outward(inner)
         top = certified.certify(self.pair, near, relative_width=0.25 * relative_width)
         bottom = top if near == far else certified.certify(self.pair, far, relative_width=0.25 * relative_width)
         with precision(_BITS):
-            top_end = outward(view.weight * arb(top.upper)).upper
-            box = Enclosure(outward(view.weight * arb(bottom.lower)).lower, min(top_end, 1.0))
+            top_end = outward(weight * arb(top.upper)).upper
+            box = Enclosure(outward(weight * arb(bottom.lower)).lower, min(top_end, 1.0))
         if not box.width <= relative_width * box.upper + 4 * math.ulp(box.upper):
             reached = box.width / box.upper
             raise PrecisionError(
@@ -141,15 +130,13 @@ class OneRelease:
 
     def _satisfied(self, epsilon: float, target: float) -> bool:
         """Return whether δ(ε) ≤ target, with the error of the computation counted against it."""
-        view = _view(epsilon, self.rates, self.order)
-        if view.weight <= target:
-            return True
-        if view.inner is None:
-            return False
-        share = outward(arb(target) / view.weight).lower
+        weight, inner = _view(epsilon, self.rates, self.order)
+        if weight <= target or inner is None:
+            return bool(weight <= target)
+        share = outward(arb(target) / weight).lower
         if not share > 0.0:
             return False
-        h, margin = excess_over(self.pair, outward(view.inner).lower, share)[:2]
+        h, margin = excess_over(self.pair, outward(inner).lower, share)[:2]
         return h + margin <= 0.0
 
     def _smallest_of_remove(self, target: float) -> float:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndis._formulas import chernoff_factor
+from ndis._search import least_point
 from ndis.accountant.laws import BallLaw
 from ndis.errors import PrecisionError
 
@@ -72,20 +73,7 @@ class Planner:
             b = math.exp(log_b)
             return self._exponent(b) - math.log(b) - math.log1p(b)
 
-        low, high = -14.0, min(math.log(self.highest), 32.0)
-        ratio = 0.5 * (math.sqrt(5.0) - 1.0)
-        x, y = high - ratio * (high - low), low + ratio * (high - low)
-        fx, fy = height(x), height(y)
-        while high - low > 1e-3:
-            if fx <= fy:
-                high, y, fy = y, x, fx
-                x = high - ratio * (high - low)
-                fx = height(x)
-            else:
-                low, x, fx = x, y, fy
-                y = low + ratio * (high - low)
-                fy = height(y)
-        at = 0.5 * (low + high)
+        at, _ = least_point(height, -14.0, min(math.log(self.highest), 32.0), width=1e-3)
         distance = math.log(self.highest) - at  # to where moments end
         near, far = (
             max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3)

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import acb, arb
@@ -45,11 +45,11 @@ _BITS = 320
 _FARTHEST = 700.0
 
 
-class Discrete:
+class Discrete(BallLaw):
     """Enclose the moments of a law with finitely many losses."""
 
     def __init__(self, losses: list[Ball], masses: list[Ball]) -> None:
-        self.losses, self.masses, self.limit = losses, masses, math.inf
+        self.losses, self.masses = losses, masses
         self._loss = np.array([float(x) for x in losses])
         self._log_mass = np.array([float(p.log()) for p in masses])
 
@@ -59,33 +59,15 @@ class Discrete:
         top = float(terms.max())
         return top + math.log(float(np.exp(terms - top).sum()))
 
-    def log_ceiling(self, c: float, y: float) -> float:
-        """Return 0: the modulus of the moments of a discrete law comes back to M(c) again and again."""
-        return 0.0
-
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""
         return sum((p * (arb(c) * x).exp() for p, x in zip(self.masses, self.losses, strict=True)), arb(0))
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose Σ p_i e^{cx_i} e^{ik·step·x_i}; terms that do not count join the error."""
-        size = self.moment(c, digits)
-        small = (size * arb(-digits - 6.0).exp() / len(self.losses)).upper()
-        weights: list[Any] = []
-        logs: list[Any] = []
-        error = arb(0)
-        for p, x in zip(self.masses, self.losses, strict=True):
-            weight = p * (arb(c) * x).exp()
-            if weight < small:
-                error += weight
-            else:
-                weights.append(acb(weight))
-                logs.append(acb(arb(x)))
-        return geometric(weights, logs, error.upper(), step, count)
-
-    def ceiling(self, c: float, y: float, digits: float) -> Ball:
-        """Bound the moments on the line by M(c)."""
-        return self.moment(c, digits).upper()
+        weights = [acb(p * (arb(c) * x).exp()) for p, x in zip(self.masses, self.losses, strict=True)]
+        error = self.moment(c, digits) * arb(-digits - 4.0).exp()
+        return geometric(weights, [acb(x) for x in self.losses], error.upper(), step, count)
 
     def ends(self) -> tuple[Ball, Ball]:
         """Return the least and the largest loss."""
@@ -97,25 +79,22 @@ class Discrete:
         return sum((p * (-(arb(epsilon) - x).expm1()).nonnegative_part() for p, x in pairs), arb(0))
 
 
-class ProfileOnly:
+class ProfileOnly(BallLaw):
     """Enclose the profile of a law and the ends of its loss, for a law whose sum of moments is too long to build.
 
     Its moments are refused, so that discrete stand-ins take its place.
     """
 
-    limit = math.inf
-
     def __init__(self, ends: tuple[Ball, Ball], delta: Callable[[float], Ball]) -> None:
-        self._ends, self.delta = ends, delta
+        self._ends, self._delta = ends, delta
 
     def ends(self) -> tuple[Ball, Ball]:
         """Return the least and the largest loss."""
         return self._ends
 
-    def _refuse(self, *_: object) -> NoReturn:
-        raise PrecisionError("the law has no sum of moments")
-
-    log_moment = log_ceiling = moment = line = ceiling = _refuse
+    def delta(self, epsilon: float) -> Ball:
+        """Return the profile at ε."""
+        return self._delta(epsilon)
 
 
 class Place(NamedTuple):
@@ -123,7 +102,6 @@ class Place(NamedTuple):
 
     t: Ball
     value: Ball
-    epsilon: float
 
 
 def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
@@ -139,7 +117,7 @@ def profile(law: BallLaw, *, places: int, mass: float) -> list[Place]:
         ends = math.asinh(low / scale), math.asinh(middle / scale)
         inner = scale * np.sinh(np.linspace(*ends, places - near)[1:-1])
         edge = high * (1.0 - np.geomspace(0.5, 1e-3, near))
-        return [Place(arb(e).exp(), law.delta(e), e) for e in (low, *inner.tolist(), *edge.tolist(), high)]
+        return [Place(arb(e).exp(), law.delta(e)) for e in (low, *inner.tolist(), *edge.tolist(), high)]
 
 
 def dominating(places: list[Place]) -> tuple[Discrete, Ball]:

@@ -13,15 +13,7 @@ from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import DataSet
 from ndis.auditing.candidates.laws import Gaussian
 from ndis.auditing.candidates.pairs import PairBatch
-from ndis.auditing.candidates.rules import (
-    AddAdversarial,
-    AddRandom,
-    AddRows,
-    RemoveEach,
-    ReplaceAdversarial,
-    ReplaceEach,
-    Search,
-)
+from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceAdversarial, ReplaceEach, Search
 from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
@@ -30,27 +22,7 @@ from ndis.auditing.witness import DrawnCurve, Witness
 from ndis.mechanisms.sketch_law import ProjectionLaw
 
 __all__ = [
-    "AddAdversarial",
-    "AddRandom",
-    "AddRows",
-    "AuditReport",
-    "Claim",
-    "DataSet",
-    "Domain",
-    "DrawnCurve",
-    "Finding",
-    "Gaussian",
-    "PairBatch",
-    "ProjectionLaw",
-    "Proof",
-    "RemoveEach",
-    "ReplaceAdversarial",
-    "ReplaceEach",
-    "Search",
-    "TrainingLoop",
-    "TrainingReport",
-    "Witness",
-    "audit",
-    "audit_training",
-    "check_sensitivity",
-]
+    "AddAdversarial", "AddRows", "AuditReport", "Claim", "DataSet", "Domain", "DrawnCurve", "Finding", "Gaussian",
+    "PairBatch", "ProjectionLaw", "Proof", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search", "TrainingLoop",
+    "TrainingReport", "Witness", "audit", "audit_training", "check_sensitivity",
+]  # fmt: skip

@@ -35,18 +35,9 @@ _CHECK = "go through the checklist below; the proof holds only if every line of 
 
 
 def audit(
-    claim: Claim,
-    *,
-    pairs: Any = None,
-    algorithm: Algorithm | None = None,
-    mechanism: Any = None,
-    data: Any = None,
-    search: Search = _REMOVALS,
-    title: str = "",
-    data_name: str = "",
-    workers: int = 1,
-    progress: bool | None = None,
-) -> AuditReport:
+    claim: Claim, *, pairs: Any = None, algorithm: Algorithm | None = None, mechanism: Any = None, data: Any = None,
+    search: Search = _REMOVALS, title: str = "", data_name: str = "", workers: int = 1, progress: bool | None = None,
+) -> AuditReport:  # fmt: skip
     """Try to refute a claim of differential privacy by certified lower bounds on δ over pairs of neighbours.
 
     Give one of `pairs`, `algorithm` or `mechanism`. The audit tests every pair in both orders.

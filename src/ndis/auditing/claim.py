@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ndis._files import only_keys
-from ndis._validate import Adjacency, as_adjacency, as_scalar, as_vector
+from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector
 from ndis.errors import ParameterError
 
 __all__ = ["Claim", "Proof", "claim_from_dict", "claim_to_dict"]
@@ -44,10 +44,8 @@ class Claim:
     def __post_init__(self) -> None:
         several = isinstance(self.epsilon, tuple)
         pairs = zip(self.epsilon, self.delta, strict=True) if several else [(self.epsilon, self.delta)]
-        points = sorted((as_scalar("epsilon", e), as_scalar("delta", d)) for e, d in pairs)
-        for epsilon, delta in points:
-            if not epsilon >= 0:
-                raise ParameterError("epsilon", "not be negative", epsilon)
+        points = sorted((as_not_negative("epsilon", e), as_scalar("delta", d)) for e, d in pairs)
+        for _, delta in points:
             if not 0 <= delta < 1:
                 raise ParameterError("delta", "be at least 0 and below 1", delta)
         as_adjacency(self.adjacency)

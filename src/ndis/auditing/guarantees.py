@@ -24,8 +24,8 @@ from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 Texts = tuple[str, ...]
 _PLAIN = (bool, int, float, str, type(None))
-# the claim has its own, and the page shows these
-_IN_THE_CLAIM = ("epsilon", "delta", "target_epsilon", "target_delta", "adjacency")
+# the claim has its own, and the page shows these; the last two say how numbers are rounded and found, not what is drawn
+_NOT_SHOWN = ("epsilon", "delta", "target_epsilon", "target_delta", "adjacency", "fractional_bits", "calibration")
 _THEOREMS = {  # by the name of a class of this package
     "DPSGD": "thm:sampled-moment",
     "GaussianMechanism": "thm:mean-shift",
@@ -145,8 +145,8 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
             f"need an ε above {at_least(epsilon_refuted)}"
         )
     steps.append(
-        "for a proof, use a mechanism whose guarantee is a theorem, such as GaussianMechanism, RandomProjection or "
-        "ndis.lift, and audit it with mechanism="
+        "for a proof, use a mechanism whose guarantee is a theorem (GaussianMechanism for sums and counts, "
+        "RandomProjection for sketches, ndis.lift for a model of known sensitivity), and audit it with mechanism="
     )
     return tuple(steps)
 
@@ -163,13 +163,13 @@ def _after_a_refutation(claim: Claim, witness: Witness, epsilon_refuted: float |
         steps.append("claim a δ above 0: Gaussian outputs seldom keep a claim of δ = 0 at any ε")
     elif epsilon_refuted == np.inf:
         steps.append(
-            f"no ε repairs the claim at {equation('δ', witness.delta)}: the output must get noise in every direction, "
-            "and ndis.lift finds how much"
+            f"no ε repairs the claim at {equation('δ', witness.delta)}: the output must get noise in every direction. "
+            "Clip each record, and add noise that fits the bound (GaussianMechanism; ndis.lift for a model)"
         )
     elif epsilon_refuted >= _USELESS_EPSILON > witness.epsilon:
         steps.append(
-            f"no useful ε describes the system unchanged at {equation('δ', witness.delta)}: change the mechanism, and "
-            "take noise that does not depend on the data, or that ndis.lift finds"
+            f"no useful ε describes the system unchanged at {equation('δ', witness.delta)}: change the mechanism. Clip "
+            "each record to a bound stated beforehand, and add noise that fits the bound (GaussianMechanism)"
         )
     else:
         proved = _provable(mechanism, claim, witness.delta)
@@ -248,7 +248,7 @@ def described(mechanism: Any) -> str:
     >>> described(DPSGD(noise_multiplier=1.1, sampling_rate=0.01, steps=100))
     'DPSGD with noise_multiplier = 1.1, sampling_rate = 0.01, steps = 100'
     """
-    own = {name: _words(value) for name, value in _parameters(mechanism).items() if name not in _IN_THE_CLAIM}
+    own = {name: _words(value) for name, value in _parameters(mechanism).items() if name not in _NOT_SHOWN}
     words = ", ".join(f"{name} = {text}" for name, text in own.items() if text not in ("None", "()"))
     return type(mechanism).__name__ + (f" with {words}" if words else "")
 

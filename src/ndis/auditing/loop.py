@@ -8,10 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from flint import arb
-
-from ndis._balls import exact_ball, outward, precision
-from ndis._exact import down, root_down, root_up, up
+from ndis._exact import down, root_down, root_up
 from ndis._groups import as_rate
 from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
 from ndis.dpsgd import DPSGD
@@ -27,20 +24,16 @@ SAMPLERS = (
 )  # fmt: skip
 _CLIPPING = ("record", "batch", "adaptive", "none")
 _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
-_PUBLIC = ("records", "rate", "normaliser", "weights")
+_PUBLIC = ("records", "rate", "normaliser")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
-_LAWLESS = ("never-empty", "accumulated", "unknown")
-_WITHOUT_THEOREM = ("with-replacement", "weighted", *_LAWLESS)
+WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "unknown")
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
-_MOST_DRAWS = 4096  # draws of a batch with replacement, up to which the copies of one record are counted
-_LEAST_CHANCE = 1e-9  # rarer numbers of copies of one record are left out
-_BITS = 192  # precision of the balls that hold these chances
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("noise_multiplier", "noise_std", "clipping_norm"), partial(as_within, exponent=200)),
     **dict.fromkeys(_SIZES, as_size),
-    **dict.fromkeys(("sampling_rate", "largest_share"), lambda name, value: as_rate(value, name=name)),
+    "sampling_rate": lambda name, value: as_rate(value, name=name),
 }
 REFUTED, SOUND, UNKNOWN = "refuted", "sound", "no guarantee known"
 
@@ -85,13 +78,11 @@ class TrainingLoop:
         Number of parts of a batch, if each gets noise of its own and only their sum is used.
     drop_last : bool
         True if a last batch that is not full is left out.
-    largest_share : float, optional
-        Probability that one draw of a weighted sampler takes the heaviest record.
     schedule : tuple of (noise_multiplier, sampling_rate, steps)
         Stages whose noise or rate differs, in place of noise, rate and steps.
     public : tuple of str
-        What may be known: "records" (their number), "rate", "normaliser", "weights". If the number of records is
-        public, an added or removed record is one that counts in that number and has no gradient.
+        What may be known: "records" (their number), "rate", "normaliser". If the number of records is public, an added
+        or removed record is one that counts in that number and has no gradient.
     history : tuple of (noise_multiplier, sampling_rate, steps)
         What the accountant was given.
     adjacency : str
@@ -118,7 +109,6 @@ class TrainingLoop:
     normaliser: str = "constant"
     micro_batches: int = 1
     drop_last: bool = False
-    largest_share: float | None = None
     schedule: tuple[tuple[float, float, int], ...] = ()
     public: tuple[str, ...] = ("records",)
     history: tuple[tuple[float, float, int], ...] = ()
@@ -230,7 +220,7 @@ class TrainingLoop:
 
     def profile(self) -> PrivacyProfile:
         """Return what a theorem promises for all data (thm:loop-guarantee); refuse a loop without such a theorem."""
-        lawless = self.sampler in _WITHOUT_THEOREM or self.clipping in ("adaptive", "none")
+        lawless = self.sampler in WITHOUT_THEOREM or self.clipping in ("adaptive", "none")
         if lawless or self.private_scale or self.private_rate:
             raise ParameterError("loop", "have a guarantee that is known", "none", "see the findings of the audit")
         moves = 2 if self.adjacency == "replace-one" or self.clipping == "batch" else 1
@@ -249,7 +239,7 @@ class TrainingLoop:
 
     def attained(self) -> tuple[Attained, ...]:
         """List data on which the output has a known law (thm:loop-pairs)."""
-        if self.sampler in _LAWLESS or self.clipping == "adaptive":
+        if self.sampler in WITHOUT_THEOREM or self.clipping == "adaptive":
             return ()
         if self.private_scale:
             return () if self.fixed_records else tuple(self._scales())
@@ -266,8 +256,6 @@ class TrainingLoop:
         two = equal and (self.adjacency == "replace-one" or crowded or clipped_sum)
         moves, words = (2, _AGAINST) if two else (1, _ALONE)
         words, times = _UNBOUNDED if self.clipping == "none" else words, self._times(most=False)
-        if self.sampler in ("with-replacement", "weighted"):
-            return self._drawn_again()
         if times == 0:
             return []
         if full or self.sampler == "sequential":
@@ -282,26 +270,6 @@ class TrainingLoop:
             return [Attained(words, self._allocated(self.noise(moves=moves, above=True), most=False))]
         step = PrivacyProfile.from_noise_multiplier(self.noise(moves=moves, above=True)).subsampled(self._share())
         return [Attained(words, step.repeat(1 if self.clipping == "none" else times))]  # one batch is enough there
-
-    def _drawn_again(self) -> list[Attained]:
-        """Return the law of one record that a batch may draw several times, while no other has a gradient."""
-        share = Fraction(self.largest_share or 0) if self.sampler == "weighted" else Fraction(1, self.records or 1)
-        size = self.batch_size or 0
-        partial = -(-self.steps // self.batches) if self.batches and not self.drop_last else 0  # one batch of each pass
-        if not 0 < share < 1 or not 0 < size <= _MOST_DRAWS or self.clipping != "record" or self.steps <= partial:
-            return []
-        with precision(_BITS):
-            p = exact_ball(share)
-            chances = [outward(arb.bin_uiui(size, k) * p**k * (1 - p) ** (size - k))[0] for k in range(size + 1)]
-        # rounded down, relative to their sum too: δ grows with each chance above 0 (thm:loop-pairs)
-        kept = {k: chance for k, chance in enumerate(chances) if k > 0 and chance > _LEAST_CHANCE}
-        shifts, weights = (
-            [0.0, *map(float, kept)],
-            [up(1 - sum(map(Fraction, kept.values()), Fraction(0))), *kept.values()],
-        )
-        noise = self.noise(above=True)
-        step = PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=weights)
-        return [Attained(_ALONE, step.repeat(self.steps - partial))]
 
     def _share(self) -> float:
         """Return the chance of a record to be in the first batch of a pass, rounded down."""
@@ -342,6 +310,3 @@ class TrainingLoop:
         count = self._batches(records)
         stated = self.records is not None and self._batches(self.records) == self.batches
         return int(records * (1 / count)) if self.normaliser == "opacus" and count and stated else 0  # in its floats
-
-
-# ---------------------------------------------------------------------- what is wrong, and what to do

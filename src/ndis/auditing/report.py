@@ -17,19 +17,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from markupsafe import Markup, escape
-from numpy.typing import ArrayLike
 
-from ndis._files import check_format, loads, only_keys, read_bytes, write_file
-from ndis._validate import Floats, as_vector
+from ndis._files import check_format, loads, only_keys, read_bytes
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of, outcome_words
 from ndis.errors import ParameterError
-from ndis.pages.html import chart, framed, number, render, sentence
+from ndis.pages.html import Page, chart, number, render, sentence
 from ndis.pages.text import equation, few, plain, unbroken
-from ndis.profile import PrivacyProfile
 
 __all__ = ["AuditReport"]
 
@@ -47,7 +43,8 @@ _SIDES = {
     AS_GIVEN[1]: ("which of two neighbouring data sets was used", "for the second", "for the first"),
 }
 NOISE_DEPENDS = (
-    "the noise depends on the data; a bound over all data sets then needs a proof (ndis.lift), and no test replaces it"
+    "the noise depends on the data, and no test then stands for all data sets: fix the noise beforehand, or use a "
+    "mechanism with a proof"
 )
 _DIGITS, _MOST_DIGITS = 4, 10  # digits of a probability in floats: those shown, and those that mean something
 _EMBEDDED = re.compile(rb'href="data:application/json;base64,([^"]*)"')  # the JSON of a page
@@ -55,7 +52,7 @@ _LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentenc
 
 
 @dataclass(frozen=True, eq=False)
-class AuditReport:
+class AuditReport(Page):
     """The report says if the claim is refuted. A claim that is not refuted is not thereby proved.
 
     Attributes
@@ -197,19 +194,6 @@ class AuditReport:
             return self.computed_curve
         return curve_of(self.witness, self.claim.points, self.epsilon_refuted)
 
-    @property
-    def curve(self) -> PrivacyProfile | None:
-        """Return the two laws of the witness. The page draws `curve.delta(epsilon, order=witness.side)`."""
-        return None if self.witness is None else self.witness.profile
-
-    def certified_curve(self, epsilons: ArrayLike) -> Floats:
-        """Certify lower ends of δ of the witness, one for each ε."""
-        if self.witness is None:
-            raise ParameterError("witness", "be there for a curve", None)
-        profile, side = self.witness.profile, self.witness.side
-        points = as_vector("epsilons", epsilons).tolist()
-        return np.array([profile.certify(e, relative_width=1e-6, order=side).lower for e in points])
-
     def __str__(self) -> str:
         lines = [*([f"warning: {NOISE_DEPENDS}"] if self.noise_depends and not self.proved else [])]
         lines += [f"claim: {self.claim}", f"verdict: {self.verdict}"]
@@ -255,10 +239,6 @@ class AuditReport:
         if item["verdict"] != report.verdict:
             raise ParameterError("verdict of the report", f"be {report.verdict!r}", repr(item["verdict"]))
         return report
-
-    def to_json(self) -> str:
-        """Write JSON text; `from_json` reads it back."""
-        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> AuditReport:
@@ -315,18 +295,6 @@ class AuditReport:
             "digest": hashlib.sha256(content).hexdigest(),
         }
         return render("audit.html.jinja", r=self, w=self.witness, v=view, version=self.version)
-
-    def _repr_html_(self) -> str:
-        """Put the page in a frame of its own, for notebooks."""
-        return framed(self.to_html())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: a self-contained page if the path ends in .html, JSON if it ends in .json."""
-        ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending not in (".html", ".json"):
-            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
-        text = self.to_html() if ending == ".html" else self.to_json()
-        write_file(path, text.encode("utf-8"), name="path")
 
 
 # ---------------------------------------------------------------------- what the page needs

@@ -68,16 +68,11 @@ class SensitivityReport:
 
 
 def check_sensitivity(
-    model: Any,
-    data_sets: Sequence[Any] | Callable[[np.random.Generator], Any],
-    *,
-    neighbours: Callable[[Any, np.random.Generator], Any],
-    noise_variance: float | Sequence[float],
-    trials: int = 200,
-    perturb: Callable[[Any, Any, np.random.Generator], tuple[Any, Any]] | None = None,
-    steps: int = 200,
+    model: Any, data_sets: Sequence[Any] | Callable[[np.random.Generator], Any], *,
+    neighbours: Callable[[Any, np.random.Generator], Any], noise_variance: float | Sequence[float], trials: int = 200,
+    perturb: Callable[[Any, Any, np.random.Generator], tuple[Any, Any]] | None = None, steps: int = 200,
     random_state: int = 0,
-) -> SensitivityReport:
+) -> SensitivityReport:  # fmt: skip
     """Look for neighbours beyond what `model.sensitivity` declares, at random and then by climbing.
 
     Parameters

@@ -19,14 +19,13 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from ndis._files import only_keys
 from ndis._validate import as_scalar, as_vector
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError, PrecisionError
-from ndis.pages.text import MINUS, few, subscript
+from ndis.pages.text import few
 from ndis.pair import GaussianPair
 from ndis.profile import Group, PrivacyProfile
 
@@ -45,7 +44,7 @@ EXCHANGED = (
     "p is the output on the neighbour, q the output on the data",
 )
 _RECHECK_WIDTH, _CURVE_WIDTH = 1e-12, 1e-6
-_TERMS = 4  # terms of a quadratic form that are written out
+_TERMS = 4  # numbers of an output that a sentence names
 _NOISE = 1e-12  # a smaller term is only the rounding of a whitening
 _POINTS, _FLOAT_POINTS = 41, 161  # points of a certified curve, and of a curve in floats
 _SMALL = 8  # a dense eigenproblem up to this size takes hundredths of a second to certify
@@ -210,7 +209,8 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
         return f"{opening} It is the sum of the losses of {count:,} releases; the record enters each by chance.", None
     pair = profile.groups[0].pair(side)
     if profile.sampled:
-        return _sampled(profile, side, opening)
+        chance = f"the record is in the sample with probability {few(profile.sampling_rate)}"
+        return f"{opening} One of the two laws is a mixture: {chance}.", None
     if pair.mutually_singular:
         return "The output lies in a set that has probability one under p and probability zero under q.", (1.0, 0.0)
     if pair.form.constant:
@@ -219,7 +219,7 @@ def best_event(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[str
     happens = (
         "" if odds is None else f"\nIt happens with probability {_odd(odds[0])} under p and {_odd(odds[1])} under q."
     )
-    return f"{opening} In coordinates in which q is standard normal: {_region(pair, epsilon)}.{happens}", odds
+    return f"{opening} {_region(pair, epsilon)}.{happens}", odds
 
 
 def outcome_words(witness: Witness) -> str:
@@ -267,23 +267,6 @@ def _of_one_number(a: float, u: float, b: float, v: float, *, epsilon: float) ->
     return f"lies below {ends[0]} or above {ends[1]}" if curve > 0.0 else f"lies between {ends[0]} and {ends[1]}"
 
 
-def _sampled(profile: PrivacyProfile, side: Side, opening: str) -> tuple[str, Odds]:
-    """Describe the event for laws (1 − rate)·Y + rate·X and Y; X is the output with the record in the sample."""
-    rate = profile.sampling_rate
-    if not profile.groups[0].pair(side).mutually_singular:
-        mixture = f"One of the two laws is a mixture: the record is in the sample with probability {few(rate)}."
-        return f"{opening} {mixture}", None
-    if side == "remove":
-        return (
-            "The output lies in a set that it reaches only with the record in the sample. "
-            f"It happens with probability {few(rate)} under p and 0 under q."
-        ), (rate, 0.0)
-    return (
-        "The output lies outside a set that it reaches only with the record in the sample. "
-        f"It happens with probability 1 under p and {few(1.0 - rate)} under q."
-    ), (1.0, 1.0 - rate)
-
-
 def _odds(pair: GaussianPair, epsilon: float) -> Odds:
     """Return the probability of {L > ε} under p and under q, in floats; None if floats do not give them."""
     distance = pair.form.distance
@@ -298,46 +281,23 @@ def _odds(pair: GaussianPair, epsilon: float) -> Odds:
 
 
 def _region(pair: GaussianPair, epsilon: float) -> str:
-    chosen = _counts(pair)
+    """Say where the loss exceeds ε, if that is simple in coordinates in which q is standard normal."""
+    differs = (pair.excess != 0) | (pair.shift != 0)
+    clear = (np.abs(pair.excess) > _NOISE) | (np.abs(pair.shift) > _NOISE)
+    chosen = clear if clear.any() else differs
+    where = "In coordinates in which q is standard normal:"
     t, tau, m, n = (a[chosen] for a in (pair.excess, pair.variance_ratio, pair.shift, pair.copies))
     logs = math.fsum(n * np.log(tau))
     if (t == 0).all():
         size = math.sqrt(math.fsum(n * m * m))
-        return f"z > {few(epsilon / size + size / 2)}, z the one coordinate along which the means differ"
+        return f"{where} z > {few(epsilon / size + size / 2)}, z the one coordinate along which the means differ"
     if t.size == 1 and m[0] == 0:
         count, level = int(n[0]), (2 * epsilon + logs) * tau[0] / t[0]
         which = "the coordinate" if count == 1 else f"the {count} coordinates"
         square = "square of" if count == 1 else "sum of squares of"
         above = "exceeds" if t[0] > 0 else "stays below"
-        return f"the {square} {which} with variance ratio {few(tau[0])} {above} {few(level)}"
-    # ½z² − (z−m)²/(2τ) = ½(t/τ) z² + (m/τ) z − m²/(2τ)
-    order = np.argsort(-n * (np.abs(np.log(tau)) + m * m), kind="stable")
-    terms = [
-        (weight, f"{few(math.fabs(weight))} {name}")
-        for i in order
-        for weight, name in ((t[i] / (2 * tau[i]), _square(i, n[i])), (m[i] / tau[i], _sum(i, n[i])))
-        if math.fabs(weight) > _NOISE
-    ]
-    level = epsilon + 0.5 * logs + 0.5 * math.fsum(n * m * m / tau)
-    others = len(terms) - _TERMS
-    more = f" + {others} smaller term{'s' * (others > 1)}" if others > 0 else ""
-    form = " ".join(f"{MINUS if weight < 0 else '+'} {text}" for weight, text in terms[:_TERMS])
-    return f"the quadratic form {form.removeprefix('+').strip()}{more} exceeds {few(level)}"
-
-
-def _counts(pair: GaussianPair) -> NDArray[np.bool_]:
-    """Choose the directions that are worth a word; all that differ if none stands out."""
-    differs = (pair.excess != 0) | (pair.shift != 0)
-    clear = (np.abs(pair.excess) > _NOISE) | (np.abs(pair.shift) > _NOISE)
-    return clear if clear.any() else differs
-
-
-def _square(i: int, copies: float) -> str:
-    return f"z{subscript(i + 1)}²" if copies == 1 else f"Σz{subscript(i + 1)}² (over {int(copies)} coordinates)"
-
-
-def _sum(i: int, copies: float) -> str:
-    return f"z{subscript(i + 1)}" if copies == 1 else f"Σz{subscript(i + 1)}"
+        return f"{where} the {square} {which} with variance ratio {few(tau[0])} {above} {few(level)}"
+    return "The loss is a quadratic form of the output, which the two laws give"
 
 
 def _odd(x: float) -> str:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file, only_keys, read_object
+from ndis._files import only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
 from ndis.cli.files import read_pair, read_schema, table_options
-from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, option
+from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, option, written
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
@@ -26,6 +26,8 @@ _SIZES = ("min_rows", "max_rows", "seconds")
 _NAMES = ("title", "data_name")
 _KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES, *_NAMES)
 _REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
+_NO_CLAIM = (".py", ".csv", ".parquet", ".arrow", ".npy")  # endings of programs and tables
+REPEATED: dict[str, Any] = {"multiple": True, "metavar": "PATH"}
 _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
 
 
@@ -48,12 +50,10 @@ _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
     option("--features", "The number of features, if there are no data.", int),
     option("--min-rows", "Public: no data set has fewer rows (0 unless given).", int),
     option("--max-rows", "Public: no data set has more rows.", int),
-    option("--seconds", "Time for other data sets; 0 tries none (10 unless given)."),
+    option("--seconds", "Time for other data sets; 0 tries none (60 unless given)."),
     option("--title", "Name of the audited system, for the report.", str),
     option("--data-name", "Name of the data, for the report.", str),
-    option(
-        "--report -o", "Write the report here, .html or .json; may be repeated.", Path, multiple=True, metavar="PATH"
-    ),
+    written("Write the report here, .html or .json; may be repeated.", *PAGES, names="--report -o", **REPEATED),
     option("--workers", "How many runs of the algorithm at a time.", int, default=1),
     _REQUIRE,
     JSON,
@@ -72,7 +72,6 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
     """
     import ndis
 
-    check_reports(report)
     given = {key: value for key, value in options.items() if value is not None and value is not False and value != ()}
     request = _read_claim_file(file, given)
     claim = _claim(request)
@@ -83,9 +82,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
 
 @command(
     argument("file", "FILE"),
-    option(
-        "--output -o", "Write the report again, .html or .json; may be repeated.", Path, multiple=True, metavar="PATH"
-    ),
+    written("Write the report again, .html or .json; may be repeated.", *PAGES, **REPEATED),
     _REQUIRE,
     JSON,
 )
@@ -100,7 +97,6 @@ def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
     from ndis.auditing import AuditReport
     from ndis.auditing.judge import exceeds
 
-    check_reports(output, "output")
     saved = AuditReport.load(file)
     witness = saved.witness
     if witness is not None:
@@ -130,16 +126,11 @@ def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
         raise click.exceptions.Exit(NOT_DECIDED)
 
 
-def check_reports(paths: list[Path], name: str = "report") -> None:
-    """Refuse paths that cannot be written, before the audit runs."""
-    for path in paths:
-        if path.suffix.lower() not in (".html", ".json"):
-            raise ParameterError(name, "end in .html or .json", str(path))
-        check_file(path, name=name)
-
-
 def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a claim file; options take their place. Relative paths in the file start at its folder."""
+    if file is not None and file.suffix.lower() in _NO_CLAIM:
+        remedy = "name a function with --algorithm FILE.py:FUNCTION, and rows with --data"
+        raise ParameterError("file", "be a claim file, TOML or JSON", repr(file.name), remedy)
     stated = {} if file is None else only_keys("file", read_object("file", file), (), _KEYS)
     folder = Path() if file is None else file.parent
     for key, kind in (("title", str), ("data_name", str), ("schema", str), ("header", bool)):
@@ -186,7 +177,8 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])
     how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
     rows = _rows("data", request["data"]) if "data" in request else None
-    table = {"schema": read_schema(how.get("schema"))} if rows is None else table_options(rows, **how, note=False)
+    table = table_options(rows, **how, note=False) if rows is not None else {}
+    table |= {"schema": read_schema(how["schema"])} if rows is None and "schema" in how else {}
     domain = _domain(request, table.get("schema"))
     alone = "algorithm" in request and not arguments.keys() & {"pairs", "mechanism"}
     if rows is None and (how.keys() - {"schema"} or (not alone and (how or domain is not None))):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis._files import check_file
-from ndis.cli.options import DATA, READING, command, option
+from ndis.cli.options import DATA, READING, command, option, written
 from ndis.cli.output import as_json_text, print_values
 from ndis.errors import ParameterError
 
@@ -24,19 +23,13 @@ if TYPE_CHECKING:
     option("--epsilon", "ε of the guarantee. Needed unless a noise is given."),
     option("--delta", "δ of the guarantee.", required=True),
     option("--noise-std", "Standard deviation of the noise, in place of ε."),
-    option("--output -o", "Write the count and its receipt here, as JSON.", Path),
+    written("Write the count and its receipt here, as JSON."),
     *READING[1:],
 )
 def count(
-    data: Path,
-    output: Path | None,
-    header: bool,
-    ledger: Path | None,
-    slot: str | None,
-    progress: bool | None,
-    as_json: bool,
-    **public: Any,
-) -> None:
+    data: Path, output: Path | None, header: bool, ledger: Path | None, slot: str | None, progress: bool | None,
+    as_json: bool, **public: Any,
+) -> None:  # fmt: skip
     """Release the number of records of a file or folder. It has Gaussian noise and a receipt.
 
     One record more or less moves the number by 1. If a record is exchanged, the number stays, and needs no release.
@@ -47,8 +40,6 @@ def count(
     from ndis.data.paths import files_of, kind_of_files
     from ndis.ledger import pay
 
-    if output is not None:
-        check_file(output)
     mechanism = _mechanism(**public)
     unnamed = kind_of_files(files_of(data)) == "csv" and not header  # a line is a record, whatever its columns are
     table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=progress)

@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file
 from ndis.cli.files import table_options
-from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, command, option
+from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, command, option, written
 from ndis.cli.output import as_json_text
 
 __all__ = ["describe"]
@@ -23,7 +22,7 @@ __all__ = ["describe"]
     option("--groups", "Columns to group by, crossed by a colon: ward,ward:sex. By default each category.", str),
     click.Option(["--quantiles/--no-quantiles"], default=True, help="Release histograms of the numbers."),
     click.Option(["--matrix/--no-matrix"], default=True, help="Release what correlations and regressions need."),
-    option("--output -o", "A new file for the report, as HTML.", Path),
+    written("A new file for the report, as HTML.", new=True),
     option("--title", "The title of the report.", str, default="A table in numbers"),
     READING,
 )
@@ -42,8 +41,6 @@ def describe(
     """
     from ndis.describing import describe as make
 
-    if output is not None:
-        check_file(output, new=True)
     how = table_options(data, columns=columns, header=header, schema=schema)
     crossed = None if groups is None else [tuple(one.split(":")) for one in groups.split(",") if one]
     made = make(data, **how, groups=crossed, **public)

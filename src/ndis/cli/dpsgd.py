@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ndis._files import write_file
-from ndis.cli.options import BUDGET, JSON, choice, command, flag, option
-from ndis.cli.output import check_picture, picture, print_rows, print_values
+from ndis.cli.options import BUDGET, JSON, PICTURES, choice, command, flag, option, written
+from ndis.cli.output import picture, print_rows, print_values
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,28 +34,18 @@ __all__ = ["dpsgd"]
     flag("--compare", "Print a table of all ways to draw batches, each with its neighbours."),
     flag("--certify", "Rigorous ε, by ball arithmetic."),
     JSON,
-    option("--output -o", "Draw ε against epochs here (png, svg, pdf) as well.", Path),
+    written("Draw ε against epochs here (png, svg, pdf) as well.", *PICTURES),
 )
 def dpsgd(
-    delta: float,
-    noise_multiplier: float | None,
-    epsilon: float | None,
-    sampling: Sampling,
-    compare: bool,
-    certify: bool,
-    as_json: bool,
-    output: Path | None,
-    examples_per_user: int,
-    **numbers: Any,
-) -> None:
+    delta: float, noise_multiplier: float | None, epsilon: float | None, sampling: Sampling, compare: bool,
+    certify: bool, as_json: bool, output: Path | None, examples_per_user: int, **numbers: Any,
+) -> None:  # fmt: skip
     """Print ε of a DP-SGD training run. Or find the smallest noise multiplier for an ε.
 
     Example: ndis dpsgd --noise-multiplier 1.1 --batch-size 256 --records 60000 --epochs 60 --delta 1e-5
     """
     from ndis.dpsgd import DPSGD
 
-    if output is not None:
-        check_picture(output)
     if compare:
         _compare(noise_multiplier, epsilon, delta, as_json, output, **numbers)
         return
@@ -111,16 +101,9 @@ def _compare(
 
 
 def _plan(
-    sampling: Sampling,
-    *,
-    sampling_rate: float | None,
-    batch_size: int | None,
-    records: int | None,
-    epochs: float | None,
-    steps: int | None,
-    bins: int | None,
-    max_batch_size: int | None,
-) -> dict[str, Any]:
+    sampling: Sampling, *, sampling_rate: float | None, batch_size: int | None, records: int | None,
+    epochs: float | None, steps: int | None, bins: int | None, max_batch_size: int | None,
+) -> dict[str, Any]:  # fmt: skip
     """Return the numbers that the sampler needs, from the options that people know."""
     from ndis.dpsgd import SAMPLERS
 

@@ -79,14 +79,9 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
 
 
 def table_options(
-    data: Any,
-    *,
-    columns: Any = (),
-    targets: Any = (),
-    header: bool = False,
-    schema: Path | None = None,
+    data: Any, *, columns: Any = (), targets: Any = (), header: bool = False, schema: Path | None = None,
     note: bool = True,
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return `columns`, `targets`, `header` and `schema` as the library takes them for these data.
 
     A CSV file needs a header or the names of all its columns; with a schema, its order is enough. If the schema has no

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file, only_keys, read_object, write_file
+from ndis._files import only_keys, read_object, write_file
 from ndis.cli.files import read_profile
-from ndis.cli.options import ADJACENCY, JSON, Commands, argument, choice, command, option
+from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice, command, option, written
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
@@ -124,7 +124,7 @@ def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     click.echo(f"{count} entries fit together" + (f", {len(heads)} receipts among them" if heads else ""))
 
 
-@command(_LEDGER, option("--output -o", "A new file, to be kept where writers of the ledger cannot reach it.", Path))
+@command(_LEDGER, written("A new file, to be kept where writers of the ledger cannot reach it."))
 def anchor(path: Path, output: Path | None) -> None:
     """Check the ledger, and print its head or write it to a file. 'ndis ledger verify --receipt' takes the file.
 
@@ -132,8 +132,6 @@ def anchor(path: Path, output: Path | None) -> None:
     """
     from ndis.ledger import Ledger
 
-    if output is not None:
-        check_file(output)
     budget = Ledger(path)
     seal = budget.anchor()
     if output is None:
@@ -142,7 +140,7 @@ def anchor(path: Path, output: Path | None) -> None:
         write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n")
 
 
-@command(_LEDGER, option("--output -o", "Write the report here (.html or .json).", Path, required=True))
+@command(_LEDGER, written("Write the report here (.html or .json).", *PAGES, required=True))
 def export(path: Path, output: Path) -> None:
     """Write the report of a ledger as a page or as JSON. It holds no private values.
 
@@ -150,9 +148,6 @@ def export(path: Path, output: Path) -> None:
     """
     from ndis.ledger import Ledger
 
-    if output.suffix.lower() not in (".html", ".json"):
-        raise ParameterError("output", "end in .html or .json", repr(output.suffix))
-    check_file(output)
     report = Ledger(path).report()
     text = report.to_json() if output.suffix.lower() == ".json" else report.to_html()
     write_file(output, text.encode() + b"\n")

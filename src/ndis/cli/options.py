@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from ndis._files import check_file
 from ndis.cli.output import place_of
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pages.text import printable
@@ -23,6 +24,7 @@ from ndis.pages.text import printable
 _OTHER_NAMES = {"targets": "target", "target": "targets", "rate": "sampling_rate"}
 BAD_INPUT, OUT_OF_REACH, INTERNAL, INTERRUPTED, NO_READER = 2, 3, 70, 130, 141
 
+PAGES, PICTURES = (".html", ".json"), (".png", ".svg", ".pdf")  # endings of files that are written
 Params = Sequence["click.Parameter | Params"]
 
 
@@ -137,6 +139,20 @@ def command(*params: click.Parameter | Params, name: str | None = None) -> Calla
 def option(names: str, help: str, kind: Any = float, **more: Any) -> click.Option:
     """Declare an option by its names, such as "--output -o"; a name without dashes is that of the parameter."""
     return click.Option(names.split(), type=kind, help=help, **more)
+
+
+def written(help: str, *endings: str, names: str = "--output -o", new: bool = False, **more: Any) -> click.Option:
+    """Declare an option for files to write. A path that cannot be written is refused before anything runs."""
+
+    def check(_: click.Context, param: click.Parameter, value: Any) -> Any:
+        for path in value if isinstance(value, tuple) else [value] * (value is not None):
+            if endings and path.suffix.lower() not in endings:
+                rule = f"end in {', '.join(endings[:-1])} or {endings[-1]}"
+                raise ParameterError(str(param.name), rule, repr(path.suffix))
+            check_file(path, name=str(param.name), new=new)
+        return value
+
+    return option(names, help, Path, callback=check, **more)
 
 
 def flag(names: str, help: str) -> click.Option:

@@ -12,8 +12,6 @@ from typing import Any
 import click
 
 from ndis import __version__
-from ndis._files import check_file
-from ndis.errors import ParameterError
 from ndis.pages.text import printable
 
 
@@ -46,13 +44,6 @@ def print_values(values: Mapping[str, Any], *, as_json: bool) -> None:
     for key, value in values.items():
         shown = "none" if value is None else repr(value) if isinstance(value, float) else str(value)
         click.echo(f"{printable(key).ljust(width)}  {printable(shown)}")
-
-
-def check_picture(output: Path) -> None:
-    """Refuse a path for a picture that cannot be written, before anything is computed."""
-    if output.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise ParameterError("output", "end in .png, .svg or .pdf", repr(output.suffix))
-    check_file(output)
 
 
 def picture(draw: Callable[[Any], object], suffix: str) -> bytes:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from ndis._files import check_file, write_file
+from ndis._files import write_file
 from ndis.cli.files import table_options
-from ndis.cli.options import ADJACENCY, BUDGET, DATA, HEADER, READING, argument, command, option
+from ndis.cli.options import ADJACENCY, BUDGET, DATA, HEADER, READING, argument, command, option, written
 from ndis.cli.output import as_json_text
 
 __all__ = ["logistic", "predict"]
@@ -21,7 +21,7 @@ __all__ = ["logistic", "predict"]
     argument("fit", "FIT"),
     DATA,
     HEADER,
-    option("--output -o", "A new CSV file for the predictions; they are printed unless given.", Path),
+    written("A new CSV file for the predictions; they are printed unless given.", new=True),
 )
 def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
     """Predict every record of a file with a saved fit. Predictions of private records are private: do not publish them.
@@ -32,8 +32,6 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
     """
     from ndis.learn import LinearModel
 
-    if output is not None:
-        check_file(output, new=True)
     model = LinearModel.load(fit)
     values = model.predict(data, header=header, progress=False)
     table = io.StringIO()
@@ -51,7 +49,7 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
     option("--schema", "TOML file with public ranges, categories and a [target] of two classes.", Path, required=True),
     BUDGET,
     ADJACENCY,
-    option("--output -o", "A new file for coefficients and receipt, as JSON.", Path),
+    written("A new file for coefficients and receipt, as JSON.", new=True),
     READING,
 )
 def logistic(
@@ -63,8 +61,6 @@ def logistic(
     """
     from ndis.learn import LinearModel, PrivateLogisticRegression
 
-    if output is not None:
-        check_file(output, new=True)
     how = table_options(data, columns=columns, header=header, schema=schema)
     how["progress"] = public.pop("progress")
     model = PrivateLogisticRegression(**public, schema=how.pop("schema"), intervals=True).fit_data(data, **how)

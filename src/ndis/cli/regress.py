@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis._files import check_file, write_file
+from ndis._files import write_file
 from ndis.cli.files import table_options
-from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, ROW_BOUND, SCHEMA, choice, command, option
+from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, ROW_BOUND, SCHEMA, choice, command, option, written
 from ndis.cli.output import as_json_text, print_values
 from ndis.errors import ParameterError
 
@@ -35,23 +35,13 @@ if TYPE_CHECKING:
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
     option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
     ADJACENCY,
-    option("--output -o", "A new file for coefficients and receipt, as JSON.", Path),
+    written("A new file for coefficients and receipt, as JSON; if it ends in .html, a page.", new=True),
     READING,
 )
 def regress(
-    data: Path,
-    target: str | None,
-    schema: Path | None,
-    columns: list[str],
-    header: bool,
-    method: str,
-    alpha: float,
-    sketch_size: int | None,
-    output: Path | None,
-    progress: bool | None,
-    as_json: bool,
-    **public: Any,
-) -> None:
+    data: Path, target: str | None, schema: Path | None, columns: list[str], header: bool, method: str, alpha: float,
+    sketch_size: int | None, output: Path | None, progress: bool | None, as_json: bool, **public: Any,
+) -> None:  # fmt: skip
     """Fit a private linear regression of a file or folder. It works in rounds, with intervals, or from one sketch.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
@@ -59,8 +49,6 @@ def regress(
 
     Example: ndis regress records.csv --header --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
     """
-    if output is not None:
-        check_file(output, new=True)
     if target is None and schema is None:
         raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
     how = table_options(data, columns=columns, targets=target or (), header=header, schema=schema)
@@ -86,7 +74,8 @@ def regress(
         "receipt": model.receipt_.to_dict(),
     }
     if output is not None:
-        write_file(output, as_json_text(values).encode() + b"\n", new=True)
+        page = method == "rounds" and output.suffix.lower() == ".html"
+        write_file(output, (model.to_html() if page else as_json_text(values) + "\n").encode(), new=True)
     if as_json:
         click.echo(as_json_text(values))
     elif method == "rounds":

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import click
 
-from ndis._files import check_file, read_object, write_file
+from ndis._files import read_object, write_file
 from ndis.cli.files import read_profile
-from ndis.cli.options import JSON, argument, command, option
+from ndis.cli.options import JSON, PAGES, PICTURES, argument, command, option, written
 from ndis.cli.output import picture
 from ndis.errors import ParameterError
 
 __all__ = ["risk"]
-
-_ENDINGS = (".html", ".json", ".png", ".svg", ".pdf")
 
 
 @command(
@@ -26,19 +24,12 @@ _ENDINGS = (".html", ".json", ".png", ".svg", ".pdf")
     option("--group", "Number of people that belong together; may be repeated.", int, multiple=True),
     option("--title", "Name of the release.", str, default=""),
     JSON,
-    option("--output -o", "Write the card here: .html, .json, or a picture (.png, .svg, .pdf).", Path),
+    written("Write the card here: .html, .json, or a picture (.png, .svg, .pdf).", *PAGES, *PICTURES),
 )
 def risk(
-    file: Path | None,
-    delta: float,
-    noise_multiplier: float | None,
-    sampling_rate: float,
-    steps: int,
-    group: tuple[int, ...],
-    title: str,
-    as_json: bool,
-    output: Path | None,
-) -> None:
+    file: Path | None, delta: float, noise_multiplier: float | None, sampling_rate: float, steps: int,
+    group: tuple[int, ...], title: str, as_json: bool, output: Path | None,
+) -> None:  # fmt: skip
     """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
 
     FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.
@@ -49,11 +40,6 @@ def risk(
 
     if (file is None) == (noise_multiplier is None):
         raise ParameterError("input", "be FILE or --noise-multiplier", "neither" if file is None else "both")
-    page = output is not None and output.suffix.lower() in (".html", ".json")
-    if output is not None:
-        if output.suffix.lower() not in _ENDINGS:
-            raise ParameterError("output", f"end in {', '.join(_ENDINGS)}", repr(output.suffix))
-        check_file(output)
     if noise_multiplier is not None:
         run = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps)
         profile = run.profile()
@@ -63,7 +49,7 @@ def risk(
         profile = read_profile(file)  # type: ignore[arg-type]
     card = profile.report(delta, groups=group or (2, 5, 10), title=title)
     click.echo(card.to_json() if as_json else str(card))
-    if page:
-        card.save(output)  # type: ignore[arg-type]
+    if output is not None and output.suffix.lower() in PAGES:
+        card.save(output)
     elif output is not None:
         write_file(output, picture(lambda ax: profile.plot(ax=ax), output.suffix))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from ndis._files import check_file, write_file
+from ndis._files import write_file
 from ndis.cli.files import names_of, table_options
-from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option
+from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option, written
 from ndis.cli.output import as_json_text
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
@@ -23,7 +23,7 @@ _COLUMNS = option(
     _COLUMNS,
     HEADER,
     option("--target", "The target column.", str, metavar="NAME"),
-    option("--output -o", "A new file for the template (printed unless given).", Path),
+    written("A new file for the template (printed unless given).", new=True),
 )
 def init(data: Path, columns: list[str], header: bool, target: str | None, output: Path | None) -> None:
     """Write a schema to fill in, from names and types of columns. No cell is read.
@@ -34,8 +34,6 @@ def init(data: Path, columns: list[str], header: bool, target: str | None, outpu
     """
     from ndis.data.schema.template import template
 
-    if output is not None:
-        check_file(output, new=True)
     text = template(data, columns=names_of(columns), header=header, target=target)
     if output is None:
         click.echo(text, nl=False)

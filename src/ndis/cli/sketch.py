@@ -103,18 +103,9 @@ calibrate = Commands(
     READING,
 )
 def sketch(
-    data: Path,
-    output: Path,
-    schema: Path | None,
-    columns: list[str],
-    header: bool,
-    target: list[str],
-    as_json: bool,
-    ledger: Path | None,
-    slot: str | None,
-    progress: bool | None,
-    **given: Any,
-) -> None:
+    data: Path, output: Path, schema: Path | None, columns: list[str], header: bool, target: list[str], as_json: bool,
+    ledger: Path | None, slot: str | None, progress: bool | None, **given: Any,
+) -> None:  # fmt: skip
     """Release a private sketch of a file or folder. Its receipt comes with it.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
@@ -147,14 +138,9 @@ def sketch(
 
 
 def _public(
-    schema: Schema | None,
-    *,
-    rate: float | None,
-    ptr: bool,
-    test_noise_std: float | None,
-    failure_probability: float | None,
-    **given: Any,
-) -> dict[str, Any]:
+    schema: Schema | None, *, rate: float | None, ptr: bool, test_noise_std: float | None,
+    failure_probability: float | None, **given: Any,
+) -> dict[str, Any]:  # fmt: skip
     """Return the public numbers of a projection. A schema states bounds that are not given."""
     if schema is None and given["row_norm_bound"] is None:
         raise ParameterError("row_norm_bound", "be a positive number", "none", "or give a schema with --schema")

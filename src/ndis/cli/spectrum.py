@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ndis._files import write_file
 from ndis.cli.files import numbers, read_profile
-from ndis.cli.options import CERTIFY, argument, choice, command, flag, option
-from ndis.cli.output import check_picture, picture, print_rows
+from ndis.cli.options import CERTIFY, PICTURES, argument, choice, command, flag, option, written
+from ndis.cli.output import picture, print_rows
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -59,28 +59,22 @@ def epsilon(delta: list[str], order: str, certify: bool, as_json: bool, **pair: 
     _PAIR,
     option("--range epsilon_range", "From which ε to which (chosen by δ unless given).", nargs=2),
     option("--points", "How many ε (21 in a table, 201 in a picture).", int),
-    option("--output -o", "Draw a picture here (png, svg, pdf).", Path),
+    written("Draw a picture here (png, svg, pdf).", *PICTURES),
     CERTIFY,
     _JSON,
 )
 def curve(
-    epsilon_range: tuple[float, float] | None,
-    points: int | None,
-    output: Path | None,
-    certify: bool,
-    as_json: bool,
+    epsilon_range: tuple[float, float] | None, points: int | None, output: Path | None, certify: bool, as_json: bool,
     **pair: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Print the whole curve δ(ε) in both orders, or draw it. FILE is as for 'ndis delta'.
 
     Example: ndis curve --ratio 1.5,0.8 --shift 0,0.7 --output curve.png
     """
     from ndis.plotting import epsilon_grid, plot_profile
 
-    if output is not None:
-        if certify or as_json:
-            raise ParameterError("output", "be left out with --certify or --json, which print a table", str(output))
-        check_picture(output)
+    if output is not None and (certify or as_json):
+        raise ParameterError("output", "be left out with --certify or --json, which print a table", str(output))
     profile = _profile(**pair)
     if output is not None:
         how: dict[str, Any] = {"points": 201 if points is None else points, "order_names": ("p from q", "q from p")}

@@ -8,21 +8,15 @@ from pathlib import Path
 import click
 
 from ndis._files import only_keys, read_object
-from ndis.cli.audit import REFUTED, check_reports
-from ndis.cli.options import JSON, OUT_OF_REACH, argument, command, option
+from ndis.cli.audit import REFUTED, REPEATED
+from ndis.cli.options import JSON, OUT_OF_REACH, PAGES, argument, command, written
 
 __all__ = ["audit_training"]
 
 
 @command(
     argument("file", "CONFIG_FILE"),
-    option(
-        "--report -o",
-        "Write the certificate here, .html or .json; may be repeated.",
-        Path,
-        multiple=True,
-        metavar="PATH",
-    ),
+    written("Write the certificate here, .html or .json; may be repeated.", *PAGES, names="--report -o", **REPEATED),
     JSON,
     name="audit-training",
 )
@@ -41,7 +35,6 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
     from ndis.auditing import Claim, TrainingLoop
     from ndis.auditing import audit_training as run
 
-    check_reports(report)
     names = tuple(one.name for one in fields(TrainingLoop) if one.name != "adjacency")
     stated = only_keys("file", read_object("file", file), ("sampler",), ("claim", *names))
     claim = only_keys("claim", stated.pop("claim", {}), (), ("epsilon", "delta", "adjacency"))

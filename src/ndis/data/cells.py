@@ -44,6 +44,8 @@ _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
     unit: 86_400 * 10**power for unit, power in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
 }
+_ARROW = {"boolean": "boolean", "number": "integer floating decimal", "text": "string large_string string_view"}
+_ARROW |= {"date": "date timestamp", "objects": "null"}  # types by their kind
 _FAR = 100_000  # years from 1970 that stay different
 
 
@@ -233,7 +235,8 @@ def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
 
     place = look_up(cells)
     coded = values[place]
-    coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
+    if cells.null_count:
+        coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
     others = np.flatnonzero(coded == UNKNOWN)
     if others.size:
         texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)
@@ -348,22 +351,15 @@ def arrow_kind(kind: Any) -> str:
 
     if t.is_dictionary(kind):
         return arrow_kind(kind.value_type)
-    for name, tests in (
-        ("boolean", (t.is_boolean,)),
-        ("number", (t.is_integer, t.is_floating, t.is_decimal)),
-        ("text", (t.is_string, t.is_large_string, t.is_string_view)),
-        ("date", (t.is_date, t.is_timestamp)),
-        ("objects", (t.is_null,)),
-    ):
-        if any(test(kind) for test in tests):
+    for name, types in _ARROW.items():
+        if any(getattr(t, f"is_{each}")(kind) for each in types.split()):
             return name
     return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
 
 
-def arrow_chunks(array: Any, start: int, count: int) -> list[Any]:
-    """Return rows of an array or a chunked array as arrays. Joining chunks of text fails beyond 2 GiB."""
-    piece = array.slice(start, count)
-    return list(piece.chunks) if hasattr(piece, "chunks") else [piece]
+def arrow_chunks(array: Any) -> list[Any]:
+    """Return an array or a chunked array as arrays. Joining chunks of text fails beyond 2 GiB."""
+    return list(array.chunks) if hasattr(array, "chunks") else [array]
 
 
 def arrow_cells(array: Any, numeric: bool) -> Cells:

@@ -279,9 +279,8 @@ def _texts(data: bytes, view: Any, begin: Any, end: Any, kind: Any) -> Cells:
     import pyarrow as pa
 
     if (kind == _RARE).any():  # doubled quotes
-        listed = [None if k == _NONE else data[a:z] for a, z, k in zip(begin, end, kind, strict=True)]
-        for i in np.flatnonzero(kind == _RARE).tolist():
-            listed[i] = data[begin[i] : end[i]].replace(b'""', b'"')
+        cut = ((data[a:z], k) for a, z, k in zip(begin, end, kind, strict=True))
+        listed = [None if k == _NONE else text.replace(b'""', b'"') if k == _RARE else text for text, k in cut]
         return pa.array(listed, pa.large_binary())
     missing = kind == _NONE
     begin[missing] = end[missing] = 0

@@ -5,7 +5,8 @@ travels to the client.
 
 A partition may have another type than the collection declares: a null turns a column of int64 into float64. So the
 declared type decides how a cell is read. Numbers of NumPy come as float64, whatever type the partition has. Whole
-numbers beyond 2⁵³ come as the nearest float64, and `Table.encoded` refuses categories that need more.
+numbers beyond 2⁵³ may come as the nearest float64, and `Table.encoded` refuses categories that need more: so none of
+them is a listed value, in whatever type it comes.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, Coded, number, numbers, objects, truths
+from ndis.data.cells import Cells, Coded, numbers, truths
 from ndis.data.memory import memory_table, pandas_cells
-from ndis.data.table import Table, Wanted, rows_per_read, together
+from ndis.data.table import Table, Wanted, column_blocks
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -158,43 +159,24 @@ class _Declared:
         names = tuple(map(str, piece.columns)) if hasattr(piece, "columns") else ()
         if len(shape) != 2 or shape[1] != len(self.types) or names != self.names:
             raise ParameterError("data", "have partitions of the columns it declares", "another partition")
-        step = rows_per_read(shape[1])
-
-        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-            for start in range(0, shape[0], step):
-                block = piece.iloc[start : start + step] if hasattr(piece, "iloc") else piece[start : start + step]
-                block = block.toarray() if hasattr(block, "toarray") else block
-                columns = [iter([[c] for c in self._cells(block, i, numeric)]) for i, numeric in wanted]
-                yield from together(columns, "have columns of equal length", "different lengths")
-
+        held = piece.toarray() if hasattr(piece, "toarray") else piece
+        cells = column_blocks(*shape, lambda rows, i, numeric: self._cells(held, rows, i, numeric))
         return Table((frozenset({"cells"}),) * shape[1], cells, names=names)
 
-    def _cells(self, block: Any, i: int, numeric: bool) -> list[Cells]:
+    def _cells(self, piece: Any, rows: slice, i: int, numeric: bool) -> list[Cells]:
         """Return one column, in the form that its declared type has."""
         kind = _letter(self.types[i])
-        columns = pandas_cells(block.iloc[:, i], numeric) if hasattr(block, "iloc") else [np.asarray(block[:, i])]
+        frame = hasattr(piece, "iloc")
+        columns = pandas_cells(piece.iloc[rows, i], numeric) if frame else [np.asarray(piece[rows, i])]
         if numeric or (kind and kind in "iuf"):
             return [numbers(column) for column in columns]
         if kind == "b":
             read = [truths(column) for column in columns]
             truth = np.array([False, True])
             return [Coded(truth, np.where(np.isnan(each), -1, each).astype(np.int64)) for each in read]
-        anything = kind == "O" or str(self.types[i]) == "category"  # which a partition makes of the type that it has
-        return [_rounded(column) for column in columns] if anything else columns
+        return columns
 
 
 def _letter(kind: Any) -> str:
     """Return NumPy's letter for a type; empty for the types of others."""
     return kind.kind if isinstance(kind, np.dtype) else ""
-
-
-def _rounded(cells: Cells) -> Cells:
-    """Return cells of any kind with whole numbers beyond 2⁵³ as floats, as a column of floats would have them."""
-    if isinstance(cells, Coded):
-        return Coded(_rounded(cells.values), cells.codes)
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iu":
-        return numbers(cells)
-    if not isinstance(cells, np.ndarray) or cells.dtype.kind != "O":
-        return cells
-    whole = (issubclass(type(c), int | np.integer) and type(c) is not bool for c in cells)
-    return objects([number(c) if is_whole else c for c, is_whole in zip(cells, whole, strict=True)])

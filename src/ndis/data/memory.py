@@ -14,23 +14,24 @@ from numpy.typing import NDArray
 
 from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, objects, unwrapped
 from ndis.data.table import (
+    DIFFERENT,
     Groups,
     Parts,
     Table,
     Wanted,
     check_names,
+    column_blocks,
     matrix_width,
     pick,
     rows_per_read,
     side_by_side,
     together,
-)  # fmt: skip
+)
 from ndis.errors import ParameterError
 
 _TEXT = {"U": "texts", "S": "texts", "T": "text"}  # arrays of NumPy; "U" and "S" may hold numbers, as lists do
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"} | _TEXT
 
-_DIFFERENT = "have columns of equal length", "different lengths"
 _UNEQUAL = "be a pair (X, y) with equally many rows", "another number in y"
 
 
@@ -77,13 +78,11 @@ def column_table(column: Any) -> Table:
         return _array(objects(column)[:, None])
     if hasattr(column, "cpu"):  # a tensor
         return _torch(column.reshape(-1, 1) if column.ndim == 1 else column)
-    array = column if isinstance(column, np.ndarray) else None
-    if array is None and hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype):
-        if hasattr(column, "__dask_graph__"):  # its partitions may have other types
-            raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
-        array = np.asarray(column)
-    if array is None:
+    if hasattr(column, "__dask_graph__"):  # its partitions may have other types
+        raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
+    if not hasattr(column, "__array__") or not isinstance(getattr(column, "dtype", None), np.dtype):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
+    array = column if isinstance(column, np.ndarray) else np.asarray(column)
     if array.ndim != 1:
         raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
     return _array(array[:, None])
@@ -166,7 +165,8 @@ def _array(x: NDArray[Any]) -> Table:
     def rows(groups: Groups) -> Iterator[Parts]:
         yield tuple(pick(plain, group) for group in groups)
 
-    return Table((frozenset({kind}),) * width, cells, rows if kind in ("number", "boolean") else None)
+    numeric = kind in ("number", "boolean")
+    return Table((frozenset({kind}),) * width, None if numeric else cells, rows if numeric else None)
 
 
 def _numpy_kind(dtype: np.dtype[Any]) -> str:
@@ -220,13 +220,7 @@ def _torch(tensor: Any) -> Table:
     def rows(groups: Groups) -> Iterator[Parts]:
         yield tuple(pick(values, group) for group in groups)
 
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        step = rows_per_read(width)
-        for start in range(0, len(values), step):
-            block = values[start : start + step].double().cpu().numpy()
-            yield [block[:, i] for i, _ in wanted]
-
-    return Table((frozenset({"number"}),) * width, cells, rows, device=str(values.device))
+    return Table((frozenset({"number"}),) * width, None, rows, device=str(values.device))
 
 
 def _mapping(data: Mapping[Any, Any]) -> Table:
@@ -236,8 +230,8 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
     if any(column.width != 1 for column in columns):
         raise ParameterError("data", "have columns of one dimension", "several")
     if len(set(map(_length, data.values()))) > 1:
-        raise ParameterError("data", *_DIFFERENT)
-    table = side_by_side(columns, *_DIFFERENT)
+        raise ParameterError("data", *DIFFERENT)
+    table = side_by_side(columns, *DIFFERENT)
     return Table(table.kinds, table.cells, names=names)
 
 
@@ -249,15 +243,10 @@ def _pandas(frame: Any) -> Table:
         raise ParameterError("data", "be a pandas DataFrame", type(frame).__name__)
     names = tuple(map(str, frame.columns))
     check_names(names)
-    step = rows_per_read(len(names))
-
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        for start in range(0, len(frame), step):
-            block = frame.iloc[start : start + step]
-            columns = [iter([[c] for c in pandas_cells(block.iloc[:, i], numeric)]) for i, numeric in wanted]
-            yield from together(columns, *_DIFFERENT)
-
-    return Table(tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
+    kinds = tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes)
+    columns = [frame.iloc[:, i] for i in range(len(names))]
+    cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(columns[i].iloc[rows], numeric))
+    return Table(kinds, cells, names=names)
 
 
 def pandas_kind(dtype: Any) -> str:
@@ -266,18 +255,13 @@ def pandas_kind(dtype: Any) -> str:
 
     if isinstance(dtype, pd.ArrowDtype):
         return arrow_kind(dtype.pyarrow_dtype)
-    if isinstance(dtype, pd.CategoricalDtype):
-        return pandas_kind(dtype.categories.dtype)
-    if isinstance(dtype, pd.StringDtype):
-        return "text"
-    if isinstance(dtype, pd.SparseDtype):
-        return pandas_kind(dtype.subtype)
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return "date"
+    if isinstance(dtype, pd.CategoricalDtype | pd.SparseDtype):
+        return pandas_kind(dtype.subtype if isinstance(dtype, pd.SparseDtype) else dtype.categories.dtype)
+    if isinstance(dtype, pd.StringDtype | pd.DatetimeTZDtype):
+        return "text" if isinstance(dtype, pd.StringDtype) else "date"
     if dtype == np.dtype(object):
         return "objects"
-    kind = "" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
-    return kind or f"dtype {dtype}"
+    return f"dtype {dtype}" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
 
 
 def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
@@ -290,7 +274,7 @@ def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
         return [Coded(values, series.cat.codes.to_numpy().astype(np.int64))]
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", "") == "pyarrow":
         array = series.array.__arrow_array__()
-        return [arrow_cells(chunk, numeric) for chunk in arrow_chunks(array, 0, len(series))]
+        return [arrow_cells(chunk, numeric) for chunk in arrow_chunks(array)]
     if isinstance(dtype, pd.DatetimeTZDtype):
         return [np.asarray(series.dt.tz_convert(None).to_numpy())]
     if numeric and pandas_kind(dtype) in ("number", "boolean"):
@@ -317,21 +301,16 @@ def _polars(frame: Any) -> Table:
             return f"type {dtype.base_type()}"
         return arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
 
-    def read(series: Any, numeric: bool) -> Cells:
+    def read(rows: slice, i: int, numeric: bool) -> list[Cells]:
+        series = frame.get_column(names[i])[rows]
         if series.dtype == pl.Object:
-            return objects(series.to_list())
+            return [objects(series.to_list())]
         if series.dtype.is_integer():
             series = series.cast(pl.Float64 if numeric else pl.String, strict=False)
-        return arrow_cells(series.rechunk().to_arrow(), numeric)
+        return [arrow_cells(series.rechunk().to_arrow(), numeric)]
 
-    step = rows_per_read(len(names))
-
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        for start in range(0, frame.height, step):
-            block = frame.slice(start, step)
-            yield [read(block.get_column(names[i]), numeric) for i, numeric in wanted]
-
-    return Table(tuple(frozenset({kind(dtype)}) for dtype in frame.dtypes), cells, names=names)
+    kinds = tuple(frozenset({kind(dtype)}) for dtype in frame.dtypes)
+    return Table(kinds, column_blocks(frame.height, len(names), read), names=names)
 
 
 def _arrow(table: Any) -> Table:
@@ -341,10 +320,9 @@ def _arrow(table: Any) -> Table:
         raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
     names = tuple(table.schema.names)
     check_names(names)
-    batches = pa.Table.from_batches([table]) if isinstance(table, pa.RecordBatch) else table
 
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        for batch in batches.to_batches(max_chunksize=rows_per_read(len(names))):
-            yield [arrow_cells(batch.column(i), numeric) for i, numeric in wanted]
+    def read(rows: slice, i: int, numeric: bool) -> list[Cells]:
+        return [arrow_cells(chunk, numeric) for chunk in arrow_chunks(table.column(i)[rows])]
 
-    return Table(tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types), cells, names=names)
+    kinds = tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types)
+    return Table(kinds, column_blocks(table.num_rows, len(names), read), names=names)

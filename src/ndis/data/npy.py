@@ -5,10 +5,8 @@ The header is checked before a number is read, and nothing is mapped into memory
 
 from __future__ import annotations
 
-import ast
 import io
 import math
-import re
 import tokenize
 import zipfile
 import zlib
@@ -54,24 +52,17 @@ def npy_header(file: IO[bytes]) -> NpyHeader:
     >>> npy_header(file).shape
     (3, 2)
     """
-    # NumPy's own reader warns on headers of Python 2, and filters of warnings belong to the process, not to a thread.
-    content = file.read(_LONGEST_HEADER)
-    version = npy.read_magic(io.BytesIO(content))
+    version = npy.read_magic(file)
     if version not in ((1, 0), (2, 0)):
         raise ValueError("another version")
-    begin = npy.MAGIC_LEN + 2 * version[0]  # behind the length, which has 2 or 4 bytes
-    start = begin + int.from_bytes(content[npy.MAGIC_LEN : begin], "little")
-    text = re.sub("(?<=[0-9])L", "", content[begin:start].decode("latin-1"))  # a long integer of Python 2
+    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     try:
-        fields = ast.literal_eval(text.strip())
-        shape, fortran, dtype = fields["shape"], fields["fortran_order"], npy.descr_to_dtype(fields["descr"])
-    except (SyntaxError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
+        shape, fortran, dtype = read(file, max_header_size=_LONGEST_HEADER)
+    except (tokenize.TokenError, RecursionError, MemoryError) as error:
         raise ValueError("no array header") from error
-    if not (isinstance(shape, tuple) and all(type(length) is int and length >= 0 for length in shape)):
-        raise ValueError("no shape")
-    if dtype.hasobject or type(fortran) is not bool or start > len(content):
+    if dtype.hasobject or any(length < 0 for length in shape):
         raise ValueError("no plain numbers")
-    return NpyHeader(shape, dtype, fortran, start)
+    return NpyHeader(shape, dtype, fortran, file.tell())
 
 
 def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int) -> Iterator[NDArray[np.float64]]:
@@ -100,22 +91,21 @@ def _numbers(file: IO[bytes], header: NpyHeader, start: int, count: int) -> NDAr
     return np.frombuffer(content, dtype=header.dtype)
 
 
-def npz_arrays(name: str, content: bytes, *, most: int | None = None) -> dict[str, NDArray[Any]]:
+def npz_arrays(name: str, content: bytes, *, most: int) -> dict[str, NDArray[Any]]:
     """The arrays of an NPZ archive; pickled objects are refused.
 
-    With `most`, an archive with more bytes of arrays is refused by its headers, before anything is unpacked.
+    An archive with more than `most` bytes of arrays is refused by its headers, before anything is unpacked.
 
     >>> file = io.BytesIO()
     >>> np.savez(file, a=np.zeros(2))
-    >>> npz_arrays("file", file.getvalue())
+    >>> npz_arrays("file", file.getvalue(), most=1000)
     {'a': array([0., 0.])}
     """
     rule = "be an NPZ archive of plain numeric arrays"
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise ParameterError(name, rule, "a file that is cut short, or no archive")
     try:
-        if most is not None:
-            _check_size(name, content, most)
+        _check_size(name, content, most)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             result = {key: archive[key] for key in archive.files}
     except ParameterError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ndis.data.cells import objects
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
 from ndis.data.memory import memory_table, pair_table
-from ndis.data.paths import files_of, kind_of_files
+from ndis.data.paths import files_of, is_path, kind_of_files
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 
@@ -59,23 +58,21 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     if isinstance(data, tuple):
         if len(data) != 2:  # a tuple of two rows would be a pair
             raise ParameterError("data", "be rows, or a pair (X, y)", "another tuple")
-        if any(isinstance(side, str | os.PathLike) for side in data):
+        if any(map(is_path, data)):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         if any(map(is_dask, data)):
             remedy = "RandomProjection.release reduces one, with its targets named among its columns"
             raise ParameterError("data", "be in memory or in files here", "a dask collection", remedy)
         return pair_table(*data)
-    if isinstance(data, list | str | os.PathLike):
+    if isinstance(data, list) or is_path(data):
         return file_table(data, columns=columns, header=header, progress=progress)
     if header:
         raise ParameterError("header", "be left out for data other than CSV files", header)
     return dask_table(data) if is_dask(data) else memory_table(data)
 
 
-def open_rows(
-    data: Any, *, columns: Any = None, targets: Any = None, header: bool = False, progress: bool | None = None
-) -> Rows:
-    """Open data and choose columns of numbers; `Rows` come back as they stand.
+def open_rows(data: Any, *, columns: Any = None, targets: Any = None, **how: Any) -> Rows:
+    """Open data and choose columns of numbers; `Rows` come back as they stand. `how` are arguments of `open_table`.
 
     >>> import numpy as np
     >>> open_rows(np.zeros((3, 2)), targets=[1]).groups
@@ -83,7 +80,7 @@ def open_rows(
     """
     if isinstance(data, Rows):
         return data
-    return open_table(data, columns=columns, header=header, progress=progress).matrix(columns, targets)
+    return open_table(data, columns=columns, **how).matrix(columns, targets)
 
 
 def open_for(
@@ -138,5 +135,4 @@ def is_dask(data: Any) -> bool:
 
 def is_paths(data: Any) -> bool:
     """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
-    paths = data if isinstance(data, list) and data else [data]
-    return all(isinstance(path, str | os.PathLike) for path in paths)
+    return all(map(is_path, data if isinstance(data, list) and data else [data]))

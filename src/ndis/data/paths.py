@@ -34,6 +34,16 @@ _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
+def is_path(item: Any) -> bool:
+    """Return whether an item is a text or a path, by its type: it may be a cell, which must not be asked.
+
+    >>> is_path("a.csv"), is_path(Path("a.csv")), is_path(""), is_path(b"a.csv")
+    (True, True, False, False)
+    """
+    kind = type(item)
+    return issubclass(kind, os.PathLike) or (issubclass(kind, str) and str.__len__(item) > 0)
+
+
 def shown(data: Any) -> str:
     """Return what a message may show of paths: the one that the caller typed, in printable characters.
 
@@ -56,13 +66,13 @@ def files_of(data: Any) -> list[Path]:
     ndis.errors.ParameterError: data must name an existing file or folder; got nowhere.parquet
     """
     files: list[Path] = []
-    where = shown(data)
-    if isinstance(data, list):  # one message for rows and for paths that lead nowhere: an item may be a cell after all
-        named = [Path(item) for item in data if isinstance(item, str | os.PathLike)]
-        if not data or len(named) < len(data) or not all(_is(p, folder=True) or _is(p, folder=False) for p in named):
-            rule = "be an array, a frame or a file, come with a schema, or list existing files and folders"
-            raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=float)")
-    for path in [Path(p) for p in (data if isinstance(data, list) else [data])]:
+    given, where = data if isinstance(data, list) else [data], shown(data)
+    paths = [Path(item) for item in given if is_path(item)]
+    lead = len(paths) == len(given) > 0 and all(_is(path, folder=True) or _is(path, folder=False) for path in paths)
+    if isinstance(data, list) and not lead:  # one message for rows and for wrong paths: an item may be a cell after all
+        rule = "be an array, a frame or a file, come with a schema, or list existing files and folders"
+        raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=float)")
+    for path in paths:
         if _is(path, folder=True):
             inside = sorted(_below(path, where))
             if not inside:

@@ -33,6 +33,7 @@ Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its num
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
 _TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
+DIFFERENT = "have columns of equal length", "different lengths"
 _EXACT = 1 << 53  # whole numbers below it are floats
 
 
@@ -45,11 +46,11 @@ class Table:
     kinds : tuple of sets
         The kinds in which each column is stored: "number", "boolean", "text", "date", "cells", "objects" or "texts", or
         other words for a type without a kind. Several files may store a column in several ways.
-    cells : callable
-        ``cells(wanted)`` yields blocks of rows: one column of cells (`ndis.data.cells`) per wanted column.
+    by_column : callable or None
+        ``by_column(wanted)`` yields blocks of rows: one column of cells (`ndis.data.cells`) per wanted column.
     rows : callable, optional
-        ``rows(groups)`` yields blocks of rows: for every group of column numbers a matrix with those columns. By
-        default the cells, read as numbers.
+        ``rows(groups)`` yields blocks of rows: for every group of column numbers a matrix with those columns. A table
+        has one of both at least.
     names : tuple of str
         Names of the columns, or empty; "" for a column without a name, which is not read.
     target_width : int
@@ -72,7 +73,7 @@ class Table:
     """
 
     kinds: tuple[frozenset[str], ...]
-    cells: Callable[[Wanted], Iterator[list[Cells]]]
+    by_column: Callable[[Wanted], Iterator[list[Cells]]] | None
     rows: Callable[[Groups], Iterator[Parts]] | None = None
     names: tuple[str, ...] = ()
     target_width: int = 0
@@ -98,6 +99,24 @@ class Table:
         """Return the columns of a CSV file that the caller left without a name."""
         return frozenset(i for i, name in enumerate(self.names) if not name)
 
+    def cells(self, wanted: Wanted) -> Iterator[list[Cells]]:
+        """Yield blocks of rows: one column of cells per wanted column."""
+        if self.by_column is not None:
+            yield from self.by_column(wanted)
+            return
+        for (block,) in self.on_host((tuple(i for i, _ in wanted),)):
+            yield [np.ascontiguousarray(column) for column in block.T]
+
+    def on_host(self, groups: Groups) -> Iterator[Parts]:
+        """Yield what `read` does as arrays of this process."""
+        step = rows_per_read(sum(map(len, groups)))
+        for parts in self.read(groups):
+            if self.device is None:
+                yield parts
+                continue
+            for start in range(0, len(parts[0]), step):
+                yield tuple(each[start : start + step].double().cpu().numpy() for each in parts)
+
     def read(self, groups: Groups) -> Iterator[Parts]:
         """Yield blocks of rows: for every group of column numbers a matrix."""
         if self.rows is not None:
@@ -105,7 +124,8 @@ class Table:
             return
         cuts = [sum(map(len, groups[:i])) for i in range(len(groups) + 1)]
         for block in self.cells(tuple((i, True) for group in groups for i in group)):
-            yield tuple(stacked(block[a:b]) for a, b in pairwise(cuts))
+            # Column by column: the quantiser turns the matrix row by row in cache.
+            yield tuple(np.stack([numbers(column) for column in block[a:b]]).T for a, b in pairwise(cuts))
 
     def matrix(self, columns: Any = None, targets: Any = None) -> Rows:
         """Choose columns of numbers, by names or numbers; by default all columns but the targets are features."""
@@ -131,14 +151,10 @@ class Table:
                     block = np.concatenate([block, schema.encode_target_cells(cells[-1])[:, None]], axis=1)
                 yield tuple(pick(block, group) for group in groups)
 
-        def cells(places: Wanted) -> Iterator[list[Cells]]:
-            for (block,) in rows((tuple(i for i, _ in places),)):
-                yield [np.ascontiguousarray(column) for column in block.T]
-
         names = schema.feature_names + ((schema.needed_target(),) if with_target else ())
         partitions = None if self.partitions is None else self.partitions.encoded(schema, target=with_target)
         kinds = (frozenset({"number"}),) * len(names)
-        return Table(kinds, cells, rows, names, target_width=self.target_width and 1, partitions=partitions)
+        return Table(kinds, None, rows, names, target_width=self.target_width and 1, partitions=partitions)
 
     def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
         """Return the columns that a schema names, in its order and with the target last if `target` is true.
@@ -225,13 +241,7 @@ class Rows:
 
     def on_host(self) -> Iterator[Parts]:
         """Yield the blocks as arrays of this process."""
-        for parts in self.blocks():
-            if self.device is None:
-                yield parts
-                continue
-            step = rows_per_read(sum(self.widths))
-            for start in range(0, len(parts[0]), step):
-                yield tuple(each[start : start + step].double().cpu().numpy() for each in parts)
+        return self.table.on_host(self.groups)
 
     def arrays(self, *, most: int | None = None) -> tuple[Floats, ...]:
         """Return the first `most` rows as float64, one array per group. No error shows how many there were."""
@@ -252,25 +262,17 @@ class Rows:
         def matrix() -> Floats:
             return np.concatenate(self.arrays(), axis=1)
 
-        def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-            yield [matrix()[:, i] for i, _ in wanted]
-
         def rows(groups: Groups) -> Iterator[Parts]:
             yield tuple(pick(matrix(), group) for group in groups)
 
         cuts = np.cumsum([0, *self.widths]).tolist()
         groups = tuple(tuple(range(a, b)) for a, b in pairwise(cuts))
-        return Rows(Table((frozenset({"number"}),) * cuts[-1], cells, rows, self.names), groups, self.names)
+        return Rows(Table((frozenset({"number"}),) * cuts[-1], None, rows, self.names), groups, self.names)
 
     def reduced(self, each: Callable[[Iterator[Parts]], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the blocks of every partition where it lives, and then ``join`` in a tree."""
         groups = self.groups  # what travels with every task
         return self.table.reduced(lambda table: each(table.read(groups)), join)
-
-
-def stacked(columns: Sequence[Cells]) -> Floats:
-    """Return columns of numbers as one matrix, column by column: the quantiser turns it row by row in cache."""
-    return np.stack([numbers(column) for column in columns]).T
 
 
 def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) -> Iterator[list[Any]]:
@@ -293,8 +295,22 @@ def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) ->
         held = [[column[count:] for column in block] for block in held]
 
 
+def column_blocks(
+    length: int, width: int, column: Callable[[slice, int, bool], list[Cells]]
+) -> Callable[[Wanted], Iterator[list[Cells]]]:
+    """Return the cells of a table that reads rows of one column at a time, in one piece or in several."""
+    step = rows_per_read(width)
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        for start in range(0, length, step):
+            rows = slice(start, start + step)
+            yield from together([iter([[c] for c in column(rows, i, numeric)]) for i, numeric in wanted], *DIFFERENT)
+
+    return cells
+
+
 def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
-    """Return one table of the columns of several tables with the same rows."""
+    """Return one table, without names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
@@ -306,12 +322,7 @@ def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
         for block in together(streams, rule, got):
             yield [block[back.index(place)] for place, _ in wanted]
 
-    names = tuple(name for table in tables for name in table.names) if all(table.names for table in tables) else ()
-    return Table(
-        tuple(kind for table in tables for kind in table.kinds),
-        cells,
-        names=names,
-    )
+    return Table(tuple(kind for table in tables for kind in table.kinds), cells)
 
 
 # ---------------------------------------------------------------------- columns

@@ -13,20 +13,16 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 from sklearn.isotonic import isotonic_regression
 
-from ndis._files import write_file
 from ndis._validate import Adjacency, Floats, as_adjacency
-from ndis._version import __version__
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Schema
 from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, tail
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
-from ndis.describing.tables import FREE, StatisticTable
+from ndis.describing.tables import StatisticTable, report
 from ndis.errors import ParameterError
 from ndis.ledger import pay
-from ndis.mechanisms.mechanism import announce
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.noise.bits import random_bits
-from ndis.pages.html import render
 
 __all__ = ["Description", "describe"]
 
@@ -350,11 +346,7 @@ class Description:
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A table in numbers") -> str:
         """Return a page with the main tables for readers, and write it to `path` if one is given."""
-        about = {"title": title, "version": __version__, "receipt": self.receipt, "free": FREE}
-        page = render("describe.html.jinja", **about, tables=self.tables())
-        if path is not None:
-            write_file(path, page.encode(), name="path")
-        return page
+        return report("describe.html.jinja", path, self.tables(), self.receipt, title=title)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the means with their intervals, and return the matplotlib axes."""

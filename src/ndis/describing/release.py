@@ -35,7 +35,7 @@ from ndis.data.table import Table
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout
 from ndis.gram.accumulator import IntegerSum
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
 __all__ = ["COUNT_WEIGHT", "Contents", "Releases", "squared_reach", "summed", "tail"]
@@ -83,6 +83,8 @@ class Contents:
     @classmethod
     def of(cls, schema: Schema, groups: Any, quantiles: bool, matrix: bool, shares: Any) -> Contents:
         """Check the options, and divide the budget among the parts that the release holds."""
+        if more := [name for name, column in schema.columns.items() if column.squared_norm > 1]:
+            raise ParameterError("schema", "have numbers of degree 1 without an indicator here", ", ".join(more))
         empty = cls(schema, (), quantiles, matrix, {})
         sizes, numbers = empty.sizes, bool(empty.numbers)
         given = [name for name, size in sizes.items() if size <= _CELLS] if groups is None else list(groups)

@@ -6,19 +6,22 @@ import csv
 import io
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ndis._files import write_file
 from ndis._validate import Floats
+from ndis._version import __version__
 from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
+from ndis.pages.html import render
 from ndis.pages.text import html_table, text_table
 
-__all__ = ["FREE", "StatisticTable"]
+__all__ = ["FREE", "StatisticTable", "report"]
 
 FREE = "computed from the release: costs no further budget"
 _COLUMNS = ("estimate", "standard_error", "low", "high")
@@ -70,7 +73,7 @@ class StatisticTable:
     @classmethod
     def of(
         cls, title: str, levels: tuple[str, ...], index: Any, rows: Any, level: float, notes: Any = (), **how: Any
-    ) -> StatisticTable:
+    ) -> Self:
         """Make a table of rows of estimate, standard error and ends."""
         value, error, low, high = np.array([[float(x) for x in row] for row in rows]).reshape(-1, 4).T
         return cls(title, levels, tuple(index), value, error, low, high, level, tuple(notes), **how)
@@ -79,7 +82,7 @@ class StatisticTable:
     def normal(
         cls, title: str, levels: tuple[str, ...], index: Any, estimates: Any, level: float, notes: Any = (),
         ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
-    ) -> StatisticTable:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Make a table of values and standard errors with symmetric intervals within two ends.
 
         An infinite error makes the interval all that lies between the ends.
@@ -127,6 +130,11 @@ class StatisticTable:
                 line.append((shown, *place) if math.isfinite(error) else ("", 0.0, 0.0))
         return columns, list(lines.items())
 
+    @property
+    def pictured(self) -> bool:
+        """Say if a page shows intervals as bars: if those of one column have one unit."""
+        return self.levels[0] in ("category", "row")
+
     def _after(self) -> tuple[str, ...]:
         return self.notes if self.receipt is not None else (*self.notes, FREE)
 
@@ -162,7 +170,7 @@ class StatisticTable:
     def to_latex(self) -> str:
         """Return the table as a LaTeX tabular."""
         lines = [" & ".join(map(_latex, row)) + r" \\" for row in self.cells()]
-        columns = "l" * len(self.levels) + "r" * 3
+        columns = "l" * len(self.levels) + "r" * (len(self.cells()[0]) - len(self.levels))
         return "\n".join([rf"\begin{{tabular}}{{{columns}}}", lines[0], r"\hline", *lines[1:], r"\end{tabular}"])
 
     def plot(self, ax: Any = None) -> Any:
@@ -177,6 +185,15 @@ class StatisticTable:
         ax.set_yticks(places, [" · ".join(name) for name in self.index])
         ax.set_title(self.title)
         return ax
+
+
+def report(template: str, path: Any, tables: Sequence[StatisticTable], receipt: Receipt, *, title: str) -> str:
+    """Return a page with tables for readers, and write it to `path` if one is given."""
+    about = {"title": title, "version": __version__, "receipt": receipt, "free": FREE}
+    page = render(template, **about, tables=tables)
+    if path is not None:
+        write_file(path, page.encode(), name="path")
+    return page
 
 
 def _digits(value: float, error: float) -> str:

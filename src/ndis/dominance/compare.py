@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
+from ndis._formulas import reverse
+from ndis._groups import pair_from_json, pair_to_json
 from ndis.dominance.curves import PairCurve, prove, refute
-from ndis.dominance.directions import ExactTable, table, without_common
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 from ndis.worst_case.profile import EnvelopeProfile
+
+ExactTable = dict[Fraction, tuple[int, Fraction]]  # {t: (copies, total m²)}
 
 
 @dataclass(frozen=True)
@@ -234,3 +237,62 @@ def _side(supply: list[_Copies], demand: list[_Copies]) -> bool:
         if copies > 0 or m2 > 0:
             return False
     return True
+
+
+# ---------------------------------------------------------------------- exact inputs
+
+
+def table(pair: GaussianPair) -> ExactTable | None:
+    """Return {t: (copies, total m²)} as exact rationals; None if the inputs are matrices of more than one coordinate.
+
+    δ depends on equal ratios only through the number of copies and the total m² (def:log-moment).
+
+    >>> table(GaussianPair.from_ratios([2.0, 1.0], shift=[0.5, 3.0], copies=[4, 1]))
+    {Fraction(1, 1): (4, Fraction(1, 1)), Fraction(0, 1): (1, Fraction(9, 1))}
+    """
+    rows_of: ExactTable = {}
+    if pair.mutually_singular or not pair.origins:
+        return None
+    for origin in pair.origins:
+        rows = origin.exact_rows()
+        if rows is None:
+            return None
+        for t, m2, n in rows:
+            at, square = reverse(t, m2) if origin.reverse else (t, m2)
+            copies, total = rows_of.get(at, (0, Fraction(0)))
+            many = n * origin.copies
+            rows_of[at] = copies + many, total + many * square
+    return rows_of
+
+
+def without_common(a: GaussianPair, b: GaussianPair) -> tuple[GaussianPair | None, GaussianPair | None] | None:
+    """Take away the exact inputs that both pairs share; None for a pair with nothing left.
+
+    If they share nothing, the answer is None.
+    """
+    mine, theirs = _parts(a), _parts(b)
+    shared = {key: min(n, theirs[key][0]) for key, (n, _) in mine.items() if key in theirs}
+    if not shared:
+        return None
+    return _without(mine, shared), _without(theirs, shared)
+
+
+def _parts(pair: GaussianPair) -> dict[str, tuple[int, dict[str, Any]]]:
+    """List the exact inputs, row by row if they are rows, each with the number of its copies."""
+    inputs: dict[str, tuple[int, dict[str, Any]]] = {}
+    for origin in pair_to_json(pair):
+        arrays, pieces = origin["arrays"], [(origin["arrays"], 1)]
+        if origin["kind"] in ("ratios", "excess"):
+            value, shift, copies = arrays
+            rows = zip(*arrays.values(), strict=True)
+            pieces = [({value: [v], shift: [m], copies: [1]}, int(n)) for v, m, n in rows]
+        for piece, n in pieces:
+            item = {**origin, "arrays": piece, "copies": 1}
+            key = repr(sorted(item.items()))
+            inputs[key] = inputs.get(key, (0, item))[0] + n * origin["copies"], item
+    return inputs
+
+
+def _without(parts: dict[str, tuple[int, dict[str, Any]]], shared: dict[str, int]) -> GaussianPair | None:
+    left = [{**item, "copies": n - shared.get(key, 0)} for key, (n, item) in parts.items() if n > shared.get(key, 0)]
+    return pair_from_json("pair", left) if left else None

@@ -19,23 +19,25 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from flint import arb
 
-from ndis._balls import Ball, outward, precision
+from ndis._balls import Ball, climb, middle_of, outward, precision
 from ndis._formulas import chernoff_factor
 from ndis._validate import Floats
-from ndis.dominance.directions import enclosed
-from ndis.errors import PrecisionError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum.bounds import best_exponent
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.invariants import Directions
+from ndis.spectrum.origins import enclose
 
 _WORK = 128  # bits
+_BITS = (256, 512, 1024, 2048)  # tried for the invariants of a pair
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
 _LOWEST = -20000.0  # log δ below which no float is asked for
 _CLEAR = -0.05  # a gap in log δ that makes a good witness
@@ -43,6 +45,30 @@ _CLOSE = 0.02  # a gap in log δ below which the scan looks closer
 _MOST_POINTS = 80  # enclosures per curve in one proof
 _WIDTH = 1e-3
 _WITNESS_WIDTHS = (1e-3, 1e-10)
+
+
+def enclosed(pair: GaussianPair) -> Directions:
+    """Enclose the invariants of a pair in balls of at least 200 good bits."""
+    if not pair.origins:
+        raise ParameterError("pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
+
+    def attempt(bits: int) -> Directions | None:
+        balls = enclose(pair.origins, bits)
+        if balls is None:
+            return None
+        fine = balls.mutually_singular or all(t.rel_accuracy_bits() >= 200 for t, _, _ in balls.curved)
+        return balls if fine else None
+
+    balls = climb(attempt, _BITS)
+    if balls is None:
+        raise PrecisionError("the invariants of a pair could not be enclosed to 200 bits")
+    return balls
+
+
+def up(value: Ball) -> Fraction:
+    """Return the upper end of a ball as an exact number."""
+    with precision(2 * max(_BITS)):  # the end of a ball is rounded to the working precision
+        return middle_of(value.upper())
 
 
 class Values(NamedTuple):

@@ -18,8 +18,8 @@ from ndis._exact import ExactArray, exact_array
 from ndis.data import Rows, open_rows
 from ndis.data.table import Parts, rows_per_read
 from ndis.errors import ParameterError
-from ndis.gram.device import DeviceProduct
-from ndis.gram.host import check_block, over_strips, strip_product
+from ndis.gram.device import DeviceProduct, import_torch
+from ndis.gram.host import check_block, integer_tiles, over_strips, strip_product
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 
 if TYPE_CHECKING:
@@ -236,6 +236,37 @@ class GramAccumulator:
         return plain.__dict__.copy()
 
 
+class TileAccumulator:
+    """Base of sums over tiles of integer rows, on the host or on a device; only the sums travel between machines.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read.
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, device: str | None = None) -> None:
+        self.layout = tile
+        self._engine: Any = None if device is None else DeviceProduct(tile, device)
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of a block."""
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        xp = np if engine is None else engine.torch
+        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
+        for tile in tiles:
+            with np.errstate(all="ignore"):
+                self._add(xp, tile)
+
+    def _add(self, xp: Any, tile: Any) -> None:
+        """Add the rows of one tile of integers."""
+        raise NotImplementedError  # each sum has its own
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None}
+
+
 def check_device(rows: Rows, device: str | None) -> None:
     """Refuse a device for a dask collection, which is summed where it lives."""
     if rows.is_dask and device is not None:
@@ -387,12 +418,5 @@ class PoissonRows:
         for start in range(0, len(parts[0]), step):
             here = tuple(piece[start : start + step] for piece in parts)
             mask = self.mask(len(here[0]))
-            yield tuple(piece[_like(mask, piece)] for piece in here)
-
-
-def _like(mask: NDArray[np.bool_], piece: Any) -> Any:
-    if isinstance(piece, np.ndarray):
-        return mask
-    import torch
-
-    return torch.from_numpy(mask).to(piece.device)
+            there = mask if isinstance(here[0], np.ndarray) else import_torch().from_numpy(mask).to(here[0].device)
+            yield tuple(piece[there] for piece in here)

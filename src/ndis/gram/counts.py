@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.gram.accumulator import checked_parts
-from ndis.gram.device import DeviceProduct
-from ndis.gram.host import integer_tiles
+from ndis.gram.accumulator import TileAccumulator
 from ndis.gram.rows import RowLayout
 
 
@@ -33,45 +31,44 @@ class ValueCounts:
 
     def histograms(self) -> NDArray[np.int64]:
         """Return the records between edges, (columns, edges + 1). A record is in one bin of each column."""
-        return _between(self.above.T, self.records)
+        return between(self.above.T, self.records)
 
     def lengths(self) -> NDArray[np.int64]:
         """Return the records by the norm of their features. A record is in one bin."""
-        return np.asarray(_between(self.longer[None], self.records)[0], dtype=np.int64)
+        return between(self.longer, self.records)
 
 
-def _between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
-    ends = np.zeros((len(above), 1), dtype=np.int64)
-    return np.asarray(-np.diff(np.concatenate([ends + records, above, ends], axis=1)), dtype=np.int64)
+def between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
+    """Return the records between edges from those above each of them, along the last axis.
+
+    >>> between(np.array([3, 1]), 5).tolist()
+    [2, 2, 1]
+    """
+    ends = np.zeros((*above.shape[:-1], 1), dtype=np.int64)
+    return np.asarray(-np.diff(np.concatenate([ends + records, above, ends], axis=-1)), dtype=np.int64)
 
 
-class CountAccumulator:
+class CountAccumulator(TileAccumulator):
     """Counts values of integer rows above edges; merges and pickles as `GramAccumulator` does.
 
     Integers are compared with public numbers, so the counts have the same bits everywhere.
     """
 
     def __init__(self, tile: RowLayout, edges: Any, norms: Any, device: str | None = None) -> None:
-        self.layout, self._edges, self._norms = tile, edges, norms
+        super().__init__(tile, device)
+        self._edges, self._norms = edges, norms
         self._above = np.zeros(edges.T.shape, dtype=np.int64)
         self._longer, self._records = np.zeros(len(norms), dtype=np.int64), 0
-        self._engine: Any = None if device is None else DeviceProduct(tile, device)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None}
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        tiles: Any = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            rows = np.asarray(tile if engine is None else tile.cpu())
-            rows = rows[rows[:, -1] != 0]
-            self._records += len(rows)
-            for i, edge in enumerate(self._edges.T):
-                self._above[i] += (rows[:, :-1] > edge).sum(axis=0)
-            squares = (rows[:, : self.layout.features] ** 2).sum(axis=1)
-            self._longer += (squares[:, None] > self._norms).sum(axis=0)
+    def _add(self, xp: Any, tile: Any) -> None:
+        """Count the rows of one tile."""
+        rows = np.asarray(tile if xp is np else tile.cpu())
+        rows = rows[rows[:, -1] != 0]
+        self._records += len(rows)
+        for i, edge in enumerate(self._edges.T):
+            self._above[i] += (rows[:, :-1] > edge).sum(axis=0)
+        squares = (rows[:, : self.layout.features] ** 2).sum(axis=1)
+        self._longer += (squares[:, None] > self._norms).sum(axis=0)
 
     def merge(self, other: CountAccumulator) -> None:
         """Add all rows of ``other``."""

@@ -7,7 +7,6 @@ The bits do not change.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,7 +45,6 @@ class DeviceProduct:
         self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._int64_rows = 0
         self._splits = self._inner_splits()
-        self._fused = _import_fused() if self.device.type == "cuda" else None
         self._spilled: list[tuple[NDArray[np.int64], int]] = []
 
     def check_block(self, block: Any, *, columns: int, name: str) -> Any:
@@ -91,12 +89,7 @@ class DeviceProduct:
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
         broken, start = None, 0
         for piece, rule in zip(parts, self._rules, strict=False):
-            columns = out[:, start : start + piece.shape[1]]
-            if self._fused is not None and piece.shape[1] <= self._fused.MAX_COLUMNS and piece.stride(1) == 1:
-                bad = self._fused.quantise_into(columns, piece, rule)
-            else:
-                q, bad = quantise_group(torch, piece.to(torch.float64), rule)
-                columns.copy_(q)
+            out[:, start : start + piece.shape[1]], bad = quantise_group(torch, piece.to(torch.float64), rule)
             broken = bad if broken is None else broken | bad
             start += piece.shape[1]
         if start < layout.width:
@@ -162,15 +155,14 @@ class _Lane:
     def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
         self._torch = torch
         shapes = [(min(height, len(piece)), piece.shape[1]) for piece in parts]
-        self._pinned = [
-            None
-            if piece.is_pinned() and piece.is_contiguous()
-            else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
-            for piece, shape in zip(parts, shapes, strict=True)
-        ]
-        self._device = [
-            torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in zip(parts, shapes, strict=True)
-        ]
+        made = list(zip(parts, shapes, strict=True))
+
+        def pinned(piece: Any, shape: tuple[int, ...]) -> Any:
+            ready = piece.is_pinned() and piece.is_contiguous()
+            return None if ready else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
+
+        self._pinned = [pinned(*each) for each in made]
+        self._device = [torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in made]
         self._copied = torch.cuda.Event()
         self._free = torch.cuda.Event()
 
@@ -194,16 +186,6 @@ class _Lane:
     def done(self, stream: Any) -> None:
         """Everything that reads this block is queued on ``stream``."""
         self._free.record(stream)
-
-
-def _import_fused() -> Any:
-    """Import the one-pass kernel, if torch has its compiler. Otherwise warn that the same bits take longer."""
-    try:
-        from ndis.gram import fused
-    except ModuleNotFoundError:
-        warnings.warn("triton is not installed: rows are quantised in several passes, slower", stacklevel=2)
-        return None
-    return fused
 
 
 def import_torch() -> Any:

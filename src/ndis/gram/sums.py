@@ -42,7 +42,7 @@ from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, checked_parts, total
-from ndis.gram.counts import CountAccumulator, ValueCounts
+from ndis.gram.counts import CountAccumulator, ValueCounts, between
 from ndis.gram.device import import_torch
 from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.maps import RowMap
@@ -89,7 +89,7 @@ class TermSums:
 
         A record is in one bin. The counts move by 1 if it comes or goes, and by √2 in norm if it is replaced.
         """
-        return -np.diff(np.concatenate([[self.records], self.longer, [0]]))
+        return between(self.longer, self.records)
 
 
 class RecordSums:
@@ -321,12 +321,9 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     if classes is None:
         return parts
     labels = parts[1]
+    xp: Any = np if isinstance(labels, np.ndarray) else import_torch()
+    codes = xp.full_like(labels, math.nan, dtype=xp.float64)
     with np.errstate(all="ignore"):
-        codes: Any = (
-            np.full(labels.shape, np.nan)
-            if isinstance(labels, np.ndarray)
-            else labels.new_full(labels.shape, math.nan, dtype=import_torch().float64)
-        )
         for code, value in enumerate(classes):
             codes[labels == value] = code
     return parts[0], codes

@@ -247,15 +247,10 @@ def _fits(layout: RowLayout, weights: NDArray[np.float64]) -> bool:
     for column in weights.T.tolist():
         if not max(map(abs, column)) <= most:
             return False
-        norms = [_root_up(sum(int(w) ** 2 for w in column[g.start : g.stop])) for g in layout.groups]
-        if not sum(norms) <= most:
+        squares = (sum(int(w) ** 2 for w in column[g.start : g.stop]) for g in layout.groups)
+        if not sum(math.isqrt(square - 1) + 1 if square else 0 for square in squares) <= most:  # roots, rounded up
             return False
     return True
-
-
-def _root_up(square: int) -> int:
-    root = math.isqrt(square)
-    return root if root * root == square else root + 1
 
 
 def _rule(
@@ -295,13 +290,13 @@ def _rule(
 
 
 def _exponent(x: Fraction) -> int:
-    """Return the integer e with 2^(e−1) < x ≤ 2^e."""
-    e = x.numerator.bit_length() - x.denominator.bit_length()
-    while Fraction(2) ** e < x:
-        e += 1
-    while Fraction(2) ** (e - 1) >= x:
-        e -= 1
-    return e
+    """Return the integer e with 2^(e−1) < x ≤ 2^e.
+
+    >>> [_exponent(Fraction(x)) for x in (1, 1.5, 2, 0.5, 0.375, 2.0**-60)]
+    [0, 1, 1, -1, -1, -60]
+    """
+    shift = x.denominator.bit_length()  # so that x·2^shift is above 1
+    return int(math.ceil(x * 2**shift) - 1).bit_length() - shift
 
 
 # ---------------------------------------------------------------------- the softmax

@@ -6,49 +6,23 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from ndis.gram.accumulator import Gram, GramAccumulator, checked_parts
-from ndis.gram.device import DeviceProduct
-from ndis.gram.host import integer_tiles
+from ndis.gram.accumulator import Gram, GramAccumulator, TileAccumulator
 from ndis.gram.rows import RowLayout
 from ndis.gram.terms import BELOW, TermRule, probabilities
 
 
-class RuleAccumulator:
-    """Base of sums of terms at public weights over blocks of rows; only the sums travel between machines.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read.
-    rule : TermRule
-    device : str, optional
-    """
+class RuleAccumulator(TileAccumulator):
+    """Base of sums of terms at public weights."""
 
     def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        self.layout, self.rule = tile, rule
-        self._engine: Any = None
-        self._weights: Any = rule.weights
-        if device is not None:
-            self._engine = DeviceProduct(tile, device)
-            self._weights = self._engine.tensor(rule.weights).to(self._engine.device)
+        super().__init__(tile, device)
+        self.rule = rule
 
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        xp = np if engine is None else engine.torch
-        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            with np.errstate(all="ignore"):
-                self._add(xp, tile)
-
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Add the rows of one tile of integers."""
-        raise NotImplementedError  # each sum has its own
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None, "_weights": self.rule.weights}
+    @property
+    def _weights(self) -> Any:
+        """Return the weights where the rows are."""
+        engine, weights = self._engine, self.rule.weights
+        return weights if engine is None else engine.tensor(weights).to(engine.device)
 
 
 class WeightedAccumulator(RuleAccumulator):

@@ -80,14 +80,14 @@ def _kind(loader: Any, history: History) -> tuple[str, int]:
         filled = getattr(getattr(loader, "collate_fn", None), "rand_on_empty", False)  # with a record of random numbers
         several = len(rates) > 1 or max(rates) > _SEVERAL * sampler.sample_rate
         return "accumulated" if several else "never-empty" if filled else kind, 1
-    batches = len(_batch_sampler(loader))
-    together = round(max(rates) * batches)
-    kind = "with-replacement" if kind == "shuffled" and getattr(sampler, "replacement", False) else kind
-    once = kind in ("shuffled", "sequential")  # each record once in a pass, so several batches make a larger one
-    if once and len(sampler) != _drawn_from(loader, sampler):
+    if kind == "weighted" or getattr(sampler, "replacement", False):
+        return "weighted" if kind == "weighted" else "with-replacement", 1
+    if len(sampler) != _drawn_from(loader, sampler):
         return "unknown", 1
+    batches = len(_batch_sampler(loader))  # each record in one of them, so several make a larger batch
+    together = round(max(rates) * batches)
     whole = all(math.isclose(rate * batches, together) for rate in rates) and batches % together == 0
-    return (kind, together) if whole and (once or together == 1) else ("accumulated", 1)
+    return (kind, together) if whole else ("accumulated", 1)
 
 
 def _batch_sampler(loader: Any) -> Any:
@@ -102,16 +102,9 @@ def _drawn_from(loader: Any, sampler: Any) -> int | None:
 
 
 def check(
-    engine: Any,
-    loader: Any,
-    public: tuple[str, ...] = ("records",),
-    *,
-    optimizer: Any = None,
-    batch_size: int | None = None,
-    steps: int | None = None,
-    delta: float = 1e-5,
-    claim: Claim | None = None,
-) -> TrainingReport:
+    engine: Any, loader: Any, public: tuple[str, ...] = ("records",), *, optimizer: Any = None,
+    batch_size: int | None = None, steps: int | None = None, delta: float = 1e-5, claim: Claim | None = None,
+) -> TrainingReport:  # fmt: skip
     """Audit a training run of Opacus: its loader, sampler, normaliser, parameters, clipping and history.
 
     Parameters
@@ -121,7 +114,7 @@ def check(
     loader : DataLoader
         The one that the training reads.
     public : tuple of str
-        What may be known: "records" (their number), "rate" and "normaliser" (chosen without the data), "weights".
+        What may be known: "records" (their number), "rate" and "normaliser" (chosen without the data).
     optimizer : DPOptimizer, optional
         The one that the training steps; it knows the number of parameters and how sums are divided.
     batch_size : int, optional
@@ -162,11 +155,9 @@ def check(
         settings = {"schedule": tuple((row[0], rate, row[2]) for row, rate in zip(history, rates, strict=True))}
     elif kind == "poisson" and {"records", "rate"} & set(public):
         settings["sampling_rate"] = rates[0]
-    if kind == "weighted" and "weights" in public and getattr(sampler, "replacement", True):
-        settings["largest_share"] = float(max(sampler.weights)) / float(sum(sampler.weights))
     reduction = "mean" if optimizer is None else optimizer.loss_reduction
     known = (optimizer is not None and together == 1) or "records" in public
-    batches = len(batcher) if kind in ("poisson", "weighted", "with-replacement") else None
+    batches = len(batcher) if kind == "poisson" else None
     dropped = bool(getattr(batcher, "drop_last", False))
     if kind == "poisson":  # the loader before `make_private` dropped its last batch if that explains the rate
         dropped = bool(size and records and size <= records and records % size and batches == records // size)

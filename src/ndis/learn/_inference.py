@@ -8,12 +8,12 @@ least-squares solution, gives
 exactly. Given δ, Eδ is Gaussian with covariance s²/2·(|δ|²I + δδᵀ). So the covariance of the estimate around the
 coefficients of the population is about
 
-    P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + s²/2·(tr(P)·I + P) + M) Ã⁻¹,
+    P = Ã⁻¹ (N + s²/2·(|δ|²I + δδᵀ) + M) Ã⁻¹,
 
 with N the covariance of the noise and of what clipping may have taken, and M that of a sum of terms by sampling. M is
 released: Σ ttᵀ of the clipped terms (a sandwich, right for errors of any variances), or is ς²Ã for errors of equal
-variance ς². All quantities were released, or are estimated from released ones (δ by Ã⁻¹g, whose own error is the term
-with P). The prior of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
+variance ς². All quantities were released, or are estimated from released ones: δδᵀ by the step Ã⁻¹g, whose square is
+larger by P on average. The prior of the shrunk estimate has no part in it, so intervals are for fixed coefficients.
 
 This fails where Ã has an eigenvalue near the noise: such a direction is hidden (`_hidden`). Let the columns of U be the
 eigenvectors of the other directions, L their eigenvalues, and H the hidden eigenvectors. The equations of the other
@@ -31,34 +31,24 @@ hide. The variance along H is D². So intervals are finite, unless no direction 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from ndis._validate import Floats, as_one_probability, as_scalar
+from ndis._validate import Floats
+from ndis.describing.statistics import quantile_of
+from ndis.describing.tables import StatisticTable
 from ndis.learn._empirical_bayes import Round
-from ndis.pages.text import html_table, text_table
 
-__all__ = ["CoefficientTable", "Unshrunk", "newton", "normal_quantile", "unshrunk"]
+__all__ = ["CoefficientTable", "Unshrunk", "newton", "unshrunk"]
 
 # A clear eigenvalue of the released matrix is above this many standard deviations of the noise in one direction,
 _LEAST = 3.0
 # and the noise in all clear directions together is this many times below them. For p equal eigenvalues that is 1.2
 # times the largest eigenvalue of the noise, s·√(2p).
 _CLEAR = 1.2
-_LIKE_OTHERS = 2.0  # the squared coefficients along hidden directions are this many times those along the others
-
-
-def normal_quantile(level: float) -> float:
-    """Return z with P(|N(0, 1)| ≤ z) = level.
-
-    >>> round(normal_quantile(0.95), 6)
-    1.959964
-    """
-    inside = as_one_probability("level", as_scalar("level", level))
-    return float(ndtri((1.0 + inside) / 2.0))
+_LIKE_OTHERS = 1.0  # the squared coefficients along hidden directions are this many times those along the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +67,15 @@ class Unshrunk:
         Where the last round was taken.
     hidden : int
         The number of directions that the noise hides.
+    sampled : (targets, predictors, predictors) array
+        The part of the covariance that sampling alone would leave.
+
+    Examples
+    --------
+    >>> theta, covariance = np.array([[2.0]]), np.array([[[0.25]]])
+    >>> estimate = Unshrunk(theta, covariance, np.array([1.0]), records=100.0, at=theta)
+    >>> np.sqrt(estimate.covariance[0, 0, 0]).tolist()        # the standard error of the first coefficient
+    0.5
     """
 
     theta: Floats
@@ -85,6 +84,7 @@ class Unshrunk:
     records: float
     at: Floats
     hidden: int = 0
+    sampled: Any = 0.0
 
     def in_units(self, units: tuple[Floats, Floats], *, width: float = 1.0) -> Unshrunk:
         """Map the estimate by (A, b): A·θ + b; residuals times `width`.
@@ -99,17 +99,22 @@ class Unshrunk:
         theta, at = (matrix @ each + moved for each in (self.theta, self.at))
         known = bool(np.isfinite(self.covariance).all())
         covariance = matrix @ self.covariance @ matrix.T if known else np.full((m, len(matrix), len(matrix)), np.inf)
-        return replace(
-            self, theta=theta, covariance=covariance, residual_variance=self.residual_variance * width**2, at=at
-        )
+        sampled = matrix @ (self.sampled * np.ones_like(self.covariance)) @ matrix.T
+        residual = self.residual_variance * width**2
+        return replace(self, theta=theta, covariance=covariance, residual_variance=residual, at=at, sampled=sampled)
 
     def errors(self) -> Floats:
         """Return standard errors, (targets, predictors)."""
         return np.asarray(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
 
+    def cost(self) -> Floats:
+        """Return standard errors over those that sampling alone would leave, (targets, predictors)."""
+        alone = np.diagonal(self.sampled * np.ones_like(self.covariance), axis1=1, axis2=2)
+        return np.asarray(self.errors() / np.sqrt(np.maximum(alone, 1e-300)))
+
     def interval(self, features: int, level: float) -> Floats:
         """Return a (targets, features, 2) array: intervals of the first coefficients."""
-        half = normal_quantile(level) * self.errors()[:, :features]
+        half = quantile_of(level) * self.errors()[:, :features]
         centre = self.theta[:features].T
         return np.stack([centre - half, centre + half], axis=-1)
 
@@ -122,7 +127,7 @@ class Unshrunk:
         >>> found.predicted(np.zeros((1, 1)), 0.95).round(2).tolist()
         [[[-0.96, 2.96]]]
         """
-        z = normal_quantile(level)
+        z = quantile_of(level)
         x = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
         if len(self.theta) > x.shape[1]:
             x = np.hstack([x, np.ones((len(x), 1))])
@@ -162,7 +167,7 @@ def unshrunk(
     clear = _Clear.of(gram, noise if records > 0.0 else np.inf)
     records = max(records, p + 1.0)
     steps = clear.solve(total)
-    variances, covariances = np.empty(m), np.empty((m, p, p))
+    variances, covariances, sampled = np.empty(m), np.empty((m, p, p)), np.zeros((m, p, p))
     corrected = records / (records - p)
     for j in range(m):
         if not clear.values.size:  # nothing is known; a variance is a positive number all the same
@@ -176,7 +181,8 @@ def unshrunk(
         sampling = _positive(within) if robust else np.diag(variances[j] * clear.values)
         bound = clear.size(theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
         covariances[j] = clear.covariance(own, steps[:, j], sampling=sampling, bound=bound)
-    return Unshrunk(theta + steps, covariances, variances, records, theta, clear.hidden.shape[1])
+        sampled[j] = clear.inverted(sampling)
+    return Unshrunk(theta + steps, covariances, variances, records, theta, clear.hidden.shape[1], sampled)
 
 
 def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Unshrunk:
@@ -192,10 +198,10 @@ def newton(last: Round, hessian: Floats, *, noise: float, records: float) -> Uns
     clear = _Clear.of(hessian, noise if records > 0.0 else np.inf)
     steps = clear.solve(last.total)
     bound = clear.size((last.theta + steps)[:, 0], variance=1.0, left=max(records, 1.0))
-    own = last.noise**2 * np.eye(len(steps))
-    covariance = clear.covariance(own, steps[:, 0], sampling=np.diag(clear.values), bound=bound)
-    unknown = np.full(1, math.nan)
-    return Unshrunk(last.theta + steps, covariance[None], unknown, records, last.theta, clear.hidden.shape[1])
+    own, sampling = last.noise**2 * np.eye(len(steps)), np.diag(clear.values)
+    covariance = clear.covariance(own, steps[:, 0], sampling=sampling, bound=bound)
+    unknown, sampled = np.full(1, math.nan), clear.inverted(sampling)[None]
+    return Unshrunk(last.theta + steps, covariance[None], unknown, records, last.theta, clear.hidden.shape[1], sampled)
 
 
 def _positive(matrix: Floats) -> Floats:
@@ -248,12 +254,11 @@ class _Clear:
         leaked = half * (moved @ moved + bound * hidden.shape[1])
         inner = self.vectors.T @ own @ self.vectors + sampling + leaked * np.eye(len(moved))
         inner = inner + half * np.outer(moved, moved)
-        # Entry by entry P·(λᵢλⱼ − s²/2) = inner + [i = j]·s²/2·tr(P), and so its trace is known first.
-        divisor = np.outer(self.values, self.values) - half
-        each = 1.0 / np.diagonal(divisor)
-        trace = float(np.diagonal(inner) @ each) / (1.0 - half * float(each.sum()))
-        covariance = self.vectors @ ((inner + half * trace * np.eye(len(each))) / divisor) @ self.vectors.T
-        return np.asarray(covariance + bound * hidden @ hidden.T)
+        return np.asarray(self.inverted(inner) + bound * hidden @ hidden.T)
+
+    def inverted(self, inner: Floats) -> Floats:
+        """Return the covariance of a solution, from that of a sum between clear directions."""
+        return np.asarray(self.vectors @ (inner / np.outer(self.values, self.values)) @ self.vectors.T)
 
 
 def _hidden(values: Floats, noise: float) -> int:
@@ -274,50 +279,47 @@ def _hidden(values: Floats, noise: float) -> int:
     return int(np.count_nonzero(~clear))
 
 
-@dataclass(frozen=True, eq=False)
-class CoefficientTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class CoefficientTable(StatisticTable):
     """Hold coefficients of one or several targets; printing it shows the table.
+
+    It has the other forms of a `StatisticTable`: `to_frame`, `to_csv`, `to_latex`, `plot`.
 
     Attributes
     ----------
-    title : str
-    names : tuple of str
-        One for every row.
     estimate, standard_error : (rows,) arrays
         Without shrinkage. The error counts the noise of privacy and of sampling.
     shrunk : (rows,) array
         What `predict` uses.
-    level : float
-    notes : tuple of str
 
     Examples
     --------
-    >>> CoefficientTable("Trees", ("age",), np.array([2.0]), np.array([0.5]), np.array([1.9]), 0.95, ("in metres",))
+    >>> values = np.array([2.0]), np.array([0.5])
+    >>> CoefficientTable.normal("Trees", ("name",), [("age",)], values, 0.95, ["in metres"], shrunk=np.array([1.9]))
     Trees
-          estimate  std. error      z  P>|z|   95% interval    shrunk
-    age          2         0.5   4.00  0.000  [1.02, 2.98]        1.9
+          estimate  std. error     z  P>|z|  95% interval  shrunk
+    age          2         0.5  4.00  0.000  [1.02, 2.98]     1.9
     in metres
     """
 
-    title: str
-    names: tuple[str, ...]
-    estimate: Floats
-    standard_error: Floats
-    shrunk: Floats
-    level: float
-    notes: tuple[str, ...] = ()
+    shrunk: Floats = field(default_factory=lambda: np.empty(0))
+    pictured = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return one name for every row."""
+        return tuple(name for (name,) in self.index)
 
     @property
     def interval(self) -> Floats:
         """Return a (rows, 2) array: lower and upper ends."""
-        half = normal_quantile(self.level) * self.standard_error
-        return np.stack([self.estimate - half, self.estimate + half], axis=1)
+        return np.stack([self.low, self.high], axis=1)
 
     def odds_ratios(self) -> Floats:
         """Return a (rows, 3) array for a logistic regression: odds ratios, and the ends of their intervals.
 
-        >>> table = CoefficientTable("", ("age",), np.array([0.0]), np.array([0.5]), np.array([0.0]), 0.95)
-        >>> table.odds_ratios().round(2).tolist()
+        >>> values = np.array([0.0]), np.array([0.5])
+        >>> CoefficientTable.normal("", ("name",), [("age",)], values, 0.95).odds_ratios().round(2).tolist()
         [[1.0, 0.38, 2.66]]
         """
         with np.errstate(over="ignore"):
@@ -325,20 +327,23 @@ class CoefficientTable:
 
     def cells(self) -> list[list[str]]:
         """Return the header and the rows, as text."""
-        rows = [["", "estimate", "std. error", "z", "P>|z|", f"{100 * self.level:g}% interval", "shrunk"]]
-        for i, name in enumerate(self.names):
-            value, error = float(self.estimate[i]), float(self.standard_error[i])
-            low, high = self.interval[i]
+        lines = [["", "estimate", "std. error", "z", "P>|z|", f"{100 * self.level:g}% interval", "shrunk"]]
+        for name, shrunk, (value, error, low, high) in zip(self.names, self.shrunk, self.rows(), strict=True):
             cells = ["unknown", f"{error:.3g}", "", "", "[-inf, inf]"]
             if math.isfinite(error) and error > 0:
-                z = value / error
-                tails = math.erfc(abs(z) / math.sqrt(2.0))
-                cells = [f"{value:.4g}", f"{error:.3g}", f"{z:.2f}", f"{tails:.3f}", f"[{low:.4g}, {high:.4g}]"]
-            rows.append([name, *cells, f"{float(self.shrunk[i]):.4g}"])
-        return rows
+                tails = math.erfc(abs(value / error) / math.sqrt(2.0))
+                ends = f"[{low:.4g}, {high:.4g}]"
+                cells = [f"{value:.4g}", f"{error:.3g}", f"{value / error:.2f}", f"{tails:.3f}", ends]
+            lines.append([name, *cells, f"{float(shrunk):.4g}"])
+        return lines
 
-    def __repr__(self) -> str:
-        return text_table(self.title, self.cells(), self.notes)
+    def wide(self) -> tuple[list[str], list[tuple[str, list[tuple[str, float, float]]]]]:
+        """Return the rows for a page. Bars have zero in their middle, and a scale of their own."""
+        lines = super().wide()[1]
+        for (_, cells), low, high in zip(lines, self.low, self.high, strict=True):
+            farthest = max(abs(low), abs(high)) or 1.0
+            cells[0] = cells[0][0], 50.0 + 50.0 * low / farthest, 50.0 * (high - low) / farthest
+        return ["estimate"], lines
 
-    def _repr_html_(self) -> str:
-        return html_table(self.title, self.cells(), self.notes)
+    def _after(self) -> tuple[str, ...]:
+        return self.notes

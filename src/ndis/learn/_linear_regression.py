@@ -194,9 +194,13 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             ranges = ranges.weighted(root, constant)
         sums = RecordSums(rows, row_norm_bound=ranges.row_bound, target_bound=ranges.target_bound)
         budget = calibrated_rounds(**self._public(), rounds=public.rounds, clipped=bool(self.count_clipped))
-        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1, "asked": int(self.count_clipped)}
-        bits, centred = random_bits(self.random_state), constant is not None
-        releases = LinearReleases(sums, budget, bits, public=ranges, constant=centred, **how)
+        how: dict[str, Any] = {
+            "held": weight is not None,
+            "fixed": public.rounds == 1,
+            "constant": constant is not None,
+        }
+        bits, asked = random_bits(self.random_state), int(self.count_clipped)
+        releases = LinearReleases(sums, budget, bits, public=ranges, asked=asked, **how)
 
         def fit(releases: LinearReleases) -> LinearFit:
             if self.count_clipped:
@@ -306,16 +310,17 @@ def _numbers(weights: Any) -> Floats:
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases
 
 # Shares of the squared shift; chosen like the constants of the solver, and as little sensitive.
-GRAM_SHARES = (0.07, 0.22)  # the matrix that finds directions, and the one along them
+GRAM_SHARES = (0.07, 0.26)  # the matrix that finds directions, and the one along them
 TERM_SHARES = (0.03, 0.05)  # Σ ttᵀ for the shape of the last round, and Σ ttᵀ of it for robust errors
 LAST_SHARE = 0.28  # the last round, which intervals need
 HISTOGRAM_SHARE = 0.01  # the histogram of a round
 FINE_SHARE = 0.05  # the histogram that chooses the last clip
 CLIPPED_SHARE = 0.01  # for the count of clipped rows, if it is asked for: a few dozen rows of noise at epsilon 1
-FEW_SHARES = (0.02, 0.02, 0.1)  # in place of FINE_SHARE, TERM_SHARES and LAST_SHARE, if the noise hides the columns
-FURTHER_ROUNDS = 3  # and so many more rounds
-_CLEAR = 15.0  # if records are so many times the largest eigenvalue of the noise of a Gram matrix with all of the
-# budget, early releases need a part of their shares; it falls like the root of their number
+FEW_SHARES = (0.27, 0.02, 0.02, 0.1)  # Gram matrix, Σ ttᵀ, last histogram and round, if the noise hides the columns
+FURTHER_ROUNDS = 3  # more than with many records
+# If records are this many times the largest eigenvalue of the noise of a Gram matrix with all of the budget, early
+# releases need a part of their shares, which falls like the root of the records.
+_CLEAR = 15.0
 BIAS_WEIGHT = 0.15
 _LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
@@ -335,8 +340,8 @@ def divided(rounds: int, *, first: Sequence[float] = (), few: bool = False, earl
     """
     matrices, places, fine, last = [*GRAM_SHARES, *TERM_SHARES], list(PLACE_SHARES), FINE_SHARE, LAST_SHARE
     if few:
-        fine, meat, last = FEW_SHARES
-        matrices, places[1] = [sum(GRAM_SHARES), 0.0, 0.0, meat], 0.0
+        gram, squares, fine, last = FEW_SHARES
+        matrices, places[1] = [gram, 0.0, 0.0, squares], 0.0
         rounds += FURTHER_ROUNDS if rounds > 1 else 0
     counts = [*places, *[HISTOGRAM_SHARE] * (rounds - 1), fine]
     left = 1.0 - sum(counts) - sum(matrices) - last
@@ -347,6 +352,16 @@ def divided(rounds: int, *, first: Sequence[float] = (), few: bool = False, earl
     shares = {"matrix_shares": matrices, "sum_shares": sums, "count_shares": counts}
     shares = {name: [whole * share for share in each] for name, each in shares.items()}
     return shares | {"count_shares": [*first, *shares["count_shares"]]}
+
+
+def chosen_shares(
+    budget: GaussianRounds, *, records: float, predictors: int, few: bool = False, asked: int = 0
+) -> dict[str, Any]:
+    """Divide a budget anew, once the number of records is known (thm:rounds-chosen)."""
+    noise = (2.0 * predictors) ** 1.5 / budget.shift  # the largest eigenvalue, of rows of squared norm 2 per column
+    early = math.sqrt(min(1.0, _CLEAR * noise / max(records, noise)))
+    shares = divided(len(budget.sum_shares), first=budget.count_shares[:asked], few=few, early=early)
+    return shares | {"sum_shares": [share * BELOW for share in shares["sum_shares"]]}
 
 
 @lru_cache(maxsize=64)
@@ -391,12 +406,8 @@ class LinearReleases(RoundReleases):
         """Choose the shares of all further releases from the number of records that the first one tells."""
         if self._fixed:
             return super().shares(spreads, records)
-        budget, predictors = self.budget, len(self.here.centre) + self.constant
-        first = budget.count_shares[: self._asked]
-        noise = (2.0 * predictors) ** 1.5 / budget.shift  # of rows of squared norm 2 per column, in spreads
-        early = math.sqrt(min(1.0, _CLEAR * noise / max(records, noise)))
-        chosen = divided(len(budget.sum_shares), first=first, few=spreads is None, early=early)
-        return chosen | {"sum_shares": [share * BELOW for share in chosen["sum_shares"]]}
+        how: dict[str, Any] = {"records": records, "predictors": len(self.here.centre) + self.constant}
+        return chosen_shares(self.budget, **how, few=spreads is None, asked=self._asked)
 
     def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
@@ -478,7 +489,7 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
 
 
 def _shape(terms: Floats, noise: float, records: float) -> Floats:
-    """Return a root of the inverse of the mean of ttᵀ over all targets, drawn towards a sphere by as much as it may be noise.
+    """Return a root of the inverse of the mean of ttᵀ of all targets, nearer to a sphere by as much as may be noise.
 
     >>> _shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
     [[0.5, 0.0], [0.0, 1.0]]

@@ -24,11 +24,11 @@ from ndis._validate import Floats, as_adjacency, as_scalar
 from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
+from ndis.learn._clips import EDGES, FIRST_CLIP, next_clip
 from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
 from ndis.learn._estimator import INTERCEPT_SHARE, calibrated, one_of
 from ndis.learn._inference import CoefficientTable, Unshrunk, newton
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._clips import EDGES, FIRST_CLIP, next_clip
 from ndis.learn._round_releases import PLACE_SHARES, RoundReleases
 from ndis.learn._rounds_estimator import RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
@@ -304,11 +304,11 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         names, outputs = [*self._names(), "(intercept)"], len(self.coef_)
         labels = [""] if outputs == 1 else [f"{label}: " for label in self.classes_.tolist()]
         weights = np.hstack([self.coef_, np.reshape(self.intercept_, (-1, 1))]).ravel()
-        rows = tuple(f"{label}{name}" for label in labels for name in names)
+        index = [(f"{label}{name}",) for label in labels for name in names]
         note = "shrunk: for predictions; errors are unknown: intervals=True before a fit of two classes releases them"
-        unknown = np.full(len(rows), np.inf)
+        values, notes = (weights, np.full(len(index), np.inf)), (self.receipt_.words, note)
         title = "Private logistic regression"
-        return CoefficientTable(title, rows, weights, unknown, weights, float(level), (self.receipt_.words, note))
+        return CoefficientTable.normal(title, ("name",), index, values, level, notes, shrunk=weights)
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)

@@ -10,7 +10,7 @@ from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
 from ndis.data.schema import Schema
 from ndis.data.schema.columns import Boolean, Category
 from ndis.errors import ParameterError
-from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds
+from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds, chosen_shares
 
 __all__ = ["plan_regression"]
 
@@ -57,7 +57,7 @@ def plan_regression(
     >>> schema = Schema({"age": (18, 90), "smoker": bool}, target=("cost", 0, 1000))
     >>> errors = plan_regression(schema, records=10_000, epsilon=1.0, delta=1e-6)
     >>> {name: round(error, 5) for name, error in errors.items()}  # times the standard deviation of the residuals
-    {'age': 0.00098, 'smoker': 0.02356}
+    {'age': 0.0009, 'smoker': 0.0216}
     >>> plan_regression(schema, records=100, epsilon=1.0, delta=1e-6)
     {'age': inf, 'smoker': inf}
     """
@@ -65,17 +65,20 @@ def plan_regression(
     count, given = as_size("records", records), dict(spreads or {})
     budget = calibrated_rounds(epsilon=epsilon, delta=delta, adjacency=as_adjacency(adjacency), rounds=rounds)
     every = [(label, column) for name, column in schema.columns.items() for label in column.labels(name)]
+    wide = schema.scales()[1]
     scales: dict[str, float] = {}
-    for label, column in (every[i] for i in schema.against_first()):
+    for i in schema.against_first():
+        label, column = every[i]
         # k equally frequent values, compared with the first: the variance is that of a difference of two means.
         values = 2 if isinstance(column, Boolean) else len(column.texts) if isinstance(column, Category) else 0
-        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * column.half_width / _RANGE_IN_SPREADS
+        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * wide[i] / _RANGE_IN_SPREADS
         scales[label] = as_scalar("spreads", given.pop(label, assumed))
         if not 0.0 < scales[label] < math.inf:
             raise ParameterError("spreads", "be positive", scales[label])
     if given:
         raise ParameterError("spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
     predictors = len(scales) + 1  # in spreads, with a constant
+    budget = budget.reshared(0, **chosen_shares(budget, records=count, predictors=predictors))
     matrix = budget.matrix_noise(1, Fraction(_LONG**2 * len(scales) + 1.0))
     noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors))
     if count < _HIDDEN * matrix * math.sqrt(2.0 * predictors):

@@ -16,7 +16,7 @@ from ndis.gram import Gram
 from ndis.gram.sums import RecordSums, TermSums
 from ndis.learn._coordinates import BINS, NORM_EDGES, Coordinates, PublicRanges, located, norm_bound, turned
 from ndis.learn._estimator import INTERCEPT_SHARE
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
 __all__ = ["BELOW", "PLACE_SHARES", "RoundReleases"]

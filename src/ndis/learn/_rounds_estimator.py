@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -12,14 +13,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency, as_size
-from ndis.data.schema.columns import Boolean, Category
+from ndis.data.schema.columns import Category, box_norm
+from ndis.describing.tables import report
 from ndis.errors import ParameterError
 from ndis.learn._coordinates import Coordinates, PublicRanges
 from ndis.learn._estimator import PrivateEstimator
 from ndis.learn._inference import CoefficientTable
 from ndis.learn._round_releases import RoundReleases
-from ndis.mechanisms.mechanism import announce
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.profile import PrivacyProfile
 
@@ -29,6 +30,7 @@ _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
     "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
 )
+_DEAR, _HIDING = 1.5, 100.0  # errors over those of sampling alone, between which a note names the column
 _NAMED = 10  # the number of columns that a note names
 
 R = TypeVar("R", bound="RoundReleases")
@@ -97,19 +99,17 @@ class RoundsEstimator(PrivateEstimator):
         schema, bound, centred = self._schema(), self._row_bound(), bool(self.fit_intercept)
         features = self.n_features_in_
         origin, target_origin = np.zeros(features), np.zeros(targets)
-        values: list[tuple[float, float] | None] = [None] * features
+        values: tuple[tuple[float, float] | None, ...] = (None,) * features
         if schema is None:
-            return PublicRanges(bound, bound, target_bound, origin, target_origin, tuple(values), centred)
+            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
         kept = self._kept_columns(schema)
-        every = [column for name, column in schema.columns.items() for _ in column.labels(name)]
-        for j, i in enumerate(kept):
-            values[j] = (-1.0, 1.0) if isinstance(every[i], Boolean) else None
-            values[j] = (0.0, 1.0) if isinstance(every[i], Category) else values[j]
+        every = [pair for column in schema.columns.values() for pair in column.two_values()]
+        values = (*(every[i] for i in kept), *values[len(kept) :])
         if not centred:  # through zero in the users' units
             centre, half_width = schema.scales()
             origin[: len(kept)] = (-centre / half_width)[kept]
             target_origin[:] = -schema.target_scale()[0] / schema.target_scale()[1]
-        return PublicRanges(1.0, bound, target_bound, origin, target_origin, tuple(values), centred)
+        return PublicRanges(1.0, bound, target_bound, origin, target_origin, values, centred)
 
     def _units(self, here: Coordinates, column: float | None) -> tuple[Floats, Floats]:
         """Find (A, b) with A·θ + b in the units of the data, for θ in the coordinates of a fit; b by target."""
@@ -133,11 +133,33 @@ class RoundsEstimator(PrivateEstimator):
         names, shrunk = self._names(), np.atleast_2d(self.coef_)
         if intercept:
             names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
-        rows = tuple(names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names])
+        rows = names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]
         kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
-        notes = (note, self.receipt_.words, self._error_words(), kinds, *self._schema_notes(), *self._hidden_notes())
-        estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel(), shrunk.ravel())
-        return CoefficientTable(title, rows, *estimates, float(level), notes)
+        notes = [note, self.receipt_.words, self._error_words(), *self._costly(rows), kinds]
+        notes += [*self._schema_notes(), *self._hidden_notes()]
+        estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel())
+        index = [(name,) for name in rows]
+        return CoefficientTable.normal(title, ("name",), index, estimates, level, notes, shrunk=shrunk.ravel())
+
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """Make a table of coefficients, standard errors and intervals, in the units of the data."""
+        raise NotImplementedError  # each estimator has its own
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A regression in numbers") -> str:
+        """Return a page with the summary for readers, and write it to `path` if one is given."""
+        return report("fit.html.jinja", path, [self.summary()], self.receipt_, title=title)
+
+    def _costly(self, names: Sequence[str]) -> list[str]:
+        """Name the coefficient whose error privacy multiplies most, and say what would help, if it is by much."""
+        cost = self.estimate_.cost()
+        cost[:, self.n_features_in_ :] = 0.0  # the intercept is no column
+        cost, worst = cost.ravel(), int(cost.argmax())
+        if not _DEAR < cost[worst] < _HIDING:  # beyond it directions are hidden, and another note says so
+            return []
+        more = (cost[worst] ** 2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
+        words = f"privacy costs most in {names[worst]}: its error is {cost[worst]:.2g} times that of sampling alone"
+        helps = f"epsilon {math.sqrt(more) * self.receipt_.epsilon:.2g} or {more:.2g} times the records"
+        return [f"{words}; {helps} would leave {_DEAR:g} times"]
 
     def _error_words(self) -> str:
         """Say what standard errors count, and what they assume."""
@@ -165,8 +187,9 @@ class RoundsEstimator(PrivateEstimator):
             notes.append(f"{compared}; a value that is not listed counts as that one")
         if empty := [name for name, column in schema.columns.items() if column.fill is None]:
             named = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} others" if len(empty) > _NAMED else "")
-            notes.append(f"rows with a missing cell in {named} count as zero rows: give these columns a fill")
-        box, bound = math.sqrt(len(schema.columns)), self._row_bound()
+            words = "a fill would keep them, and would bend estimates if many cells are missing"
+            notes.append(f"rows with a missing cell in {named} count as zero rows: {words}")
+        box, bound = box_norm(schema.columns), self._row_bound()
         if bound < box:
             words = "this biases estimates, and intervals do not count it"
             notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndis.errors import LedgerError, ParameterError
 from ndis.ledger.store import Entry
-from ndis.mechanisms.mechanism import listening
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt, listening
 
 if TYPE_CHECKING:
     from ndis.ledger.ledger import Ledger

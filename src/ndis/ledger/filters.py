@@ -14,7 +14,7 @@ from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._formulas import chernoff_factor_ball
 from ndis._validate import as_scalar
-from ndis.dominance.directions import enclosed, up
+from ndis.dominance.curves import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
 from ndis.mechanisms.gaussian import shift_profile, unit_noise
@@ -166,21 +166,16 @@ def squared_shift(profile: PrivacyProfile) -> Fraction:
     for group in profile.groups:
         both = [] if group.sampled else [enclosed(group.pair(way)) for way in ("remove", "add")]
         if not both or any(one.curved or one.mutually_singular for one in both):
-            raise ParameterError(
-                "request",
-                "be a Gaussian mean shift without sampling",
-                "another profile",
-                "a ledger of kind 'renyi' or a plan takes it",
-            )
+            rule, remedy = "be a Gaussian mean shift without sampling", "a ledger of kind 'renyi' or a plan takes it"
+            raise ParameterError("request", rule, "another profile", remedy)
         total += group.count * max(up(one.flat) for one in both)
     return total
 
 
 def _refuse_failures(profile: PrivacyProfile) -> None:
     if profile.failure_probability:
-        raise ParameterError(
-            "request", "have no failure probability", profile.failure_probability, "a plan takes such a request"
-        )
+        failure, remedy = profile.failure_probability, "a plan takes such a request"
+        raise ParameterError("request", "have no failure probability", failure, remedy)
 
 
 def _best_order(epsilon: float, delta: float) -> float:
@@ -207,7 +202,7 @@ def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> F
 
     Examples
     --------
-    >>> from ndis.mechanisms.gaussian import shift_profile, unit_noise
+    >>> from ndis.pair import GaussianPair
     >>> shift = PrivacyProfile(GaussianPair.from_ratios(1.0, shift=0.5))
     >>> certified_log_moment(shift, "remove", 3.0)  # s(1+s)/2 · μ²
     Fraction(3, 4)
@@ -243,12 +238,9 @@ def _sampled(group: Group | StepGroup, way: Order, order: float) -> Fraction:
     if group.singular:
         raise _infinite(way, order)
     if isinstance(group, Group) and (group.pair(way).excess != 0.0).any():
-        raise ParameterError(
-            "request",
-            "be a mean shift if it is sampled, for a ledger of kind 'renyi'",
-            f"a release with sampling rate {group.rate!r} and unequal variances",
-            "declare it in a plan",
-        )
+        rule = "be a mean shift if it is sampled, for a ledger of kind 'renyi'"
+        got = f"a release with sampling rate {group.rate!r} and unequal variances"
+        raise ParameterError("request", rule, got, "declare it in a plan")
     with precision(_BITS):
         value = group.law(way).enclosed().moment(order - 1.0, _DIGITS).log()  # order − 1 is exact in floats
         if not value.is_finite():

@@ -1,16 +1,169 @@
-"""Choose the account of a ledger by its kind, for a new file and for one that is opened."""
+"""Choose the account of a ledger by its kind: a filter, or the plan here, which counts releases of slots (thm:plan)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
+from ndis._exact import up
 from ndis._search import budget
-from ndis._validate import Adjacency
-from ndis.errors import LedgerError, ParameterError
-from ndis.ledger.accounts import Request
+from ndis._validate import Adjacency, as_count
+from ndis.dominance import Dominance, dominates
+from ndis.errors import BudgetError, LedgerError, ParameterError
+from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, minus, plus, smallest_upper, units_up
 from ndis.ledger.filters import Renyi, Shifts
-from ndis.ledger.plan import Slot, SlotPlan
+from ndis.profile import Order, PrivacyProfile
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A number of releases with a declared profile, which is read from the file when it is first needed."""
+
+    digest: str
+    count: int
+    read: Callable[[str], Request]
+
+    @cached_property
+    def declared(self) -> Request:
+        """Return the declared profile as a request."""
+        return self.read(self.digest)
+
+
+@dataclass(frozen=True)
+class SlotPlan:
+    """A plan has named slots with declared profiles. A request must be dominated by its slot in each order (thm:plan).
+
+    The composed profile of all slots is certified when the ledger is made.
+    """
+
+    kind: ClassVar[str] = "plan"
+
+    epsilon: float
+    delta: float
+    slots: Mapping[str, Slot]
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, plan: Any, adjacency: Adjacency) -> SlotPlan:
+        """Make the account of a plan as the user writes it: {name: (mechanism or profile, count)}."""
+        if not isinstance(plan, Mapping) or not plan:
+            raise ParameterError("plan", "map names to (mechanism or profile, count), at least one", repr(plan))
+        slots = {}
+        for name, item in plan.items():
+            if not isinstance(name, str) or not name:
+                raise ParameterError("plan", "have names that are texts", repr(name))
+            if not isinstance(item, tuple) or len(item) != 2:
+                raise ParameterError(f"plan[{name!r}]", "be (mechanism or profile, count)", repr(item))
+            declared = Request.of(item[0])
+            if declared.profile.adjacency != adjacency:
+                got = repr(declared.profile.adjacency)
+                raise ParameterError(f"plan[{name!r}]", f"have adjacency {adjacency!r}", got)
+            slots[name] = Slot(declared.digest, as_count("count", item[1]), {declared.digest: declared}.__getitem__)
+        made = cls(epsilon, delta, slots)
+        made.certify()
+        return made
+
+    def whole(self) -> PrivacyProfile:
+        """Return the profile of all slots together."""
+        return self._composed({name: slot.count for name, slot in self.slots.items()})
+
+    def later(self, totals: Totals) -> float | None:
+        """Return ε of the slots that are left: later requests are dominated by them, whatever came before."""
+        left = {name: count for name, count in self.remaining(totals).items() if count}
+        return min(self._composed(left).epsilon(self.delta), self.epsilon) if left else None
+
+    def _composed(self, counts: Mapping[str, int]) -> PrivacyProfile:
+        first, *others = (self.slots[name].declared.profile.repeat(count) for name, count in counts.items())
+        return first.compose(*others)
+
+    def certify(self) -> None:
+        """Certify that the composed profile meets (ε, δ)."""
+        whole = self.whole()
+        reached = smallest_upper(whole.certify, self.epsilon, self.delta)
+        if not reached <= self.delta:
+            raise BudgetError(
+                f"the plan must keep delta at epsilon = {self.epsilon:g} within {self.delta:g}; got a plan that "
+                f"reaches {reached:.6g}; take fewer releases, more noise, or epsilon = {whole.epsilon(self.delta):.6g}"
+            )
+
+    def about(self) -> dict[str, Any]:
+        """Return names, counts and digests; the profiles themselves are kept by their digests."""
+        return {"slots": {name: {"profile": slot.digest, "count": slot.count} for name, slot in self.slots.items()}}
+
+    def start(self) -> Totals:
+        """Return the totals of an unused plan."""
+        return {"used": {}, "failure": "0"}
+
+    def cost(self, slot: str | None, request: Request) -> dict[str, Any]:
+        """Return the cost of one release of a slot whose profile dominates the request."""
+        if slot is None or slot not in self.slots:
+            raise ParameterError("slot", f"be one of {', '.join(map(repr, self.slots))}", repr(slot))
+        failure = request.profile.failure_probability
+        if request.digest != self.slots[slot].digest:
+            declared = self.slots[slot].declared
+            allowed = declared.profile.failure_probability
+            if not failure <= allowed:
+                words = f"the request may fail with probability {failure!r}; slot {slot!r} allows {allowed!r}"
+                raise BudgetError(words)
+            _need_dominated(declared, request, slot)
+        return {"slot": slot, "failure": f"{units_up(Fraction(failure), FAILURE_BITS):x}"}
+
+    def charge(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Use one release of the slot, if one is left."""
+        slot, used = cost["slot"], dict(totals["used"])
+        if not used.get(slot, 0) < self.slots[slot].count:
+            left = ", ".join(f"{number} of {name!r}" for name, number in self.remaining(totals).items() if number)
+            count = self.slots[slot].count
+            raise BudgetError(f"slot {slot!r} is used up: all {count} releases are spent; left: {left or 'nothing'}")
+        used[slot] = used.get(slot, 0) + 1
+        return {"used": used, "failure": plus(totals["failure"], cost["failure"])}
+
+    def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
+        """Count one release of the slot less."""
+        used = {**totals["used"], cost["slot"]: totals["used"][cost["slot"]] - 1}
+        return {"used": used, "failure": minus(totals["failure"], cost["failure"])}
+
+    def failure(self, totals: Totals) -> float:
+        """Add up the failure probabilities that were spent, rounded up."""
+        return up(Fraction(int(totals["failure"], 16), 1 << FAILURE_BITS))
+
+    def remaining(self, totals: Totals) -> dict[str, Any]:
+        """Count how many releases of each slot are left."""
+        return {name: slot.count - totals["used"].get(name, 0) for name, slot in self.slots.items()}
+
+
+def _need_dominated(declared: Request, request: Request, slot: str) -> None:
+    answer = _dominance(declared, request)
+    if answer.decided and answer.holds:
+        return
+    rule = f"the request must be dominated by slot {slot!r} at every epsilon, in each order; got a "
+    if answer.decided:
+        raise BudgetError(
+            f"{rule}request that exceeds it in the order {answer.order!r} at epsilon = {answer.witness!r}, where delta "
+            f"is {_delta(request, answer)} for the request and {_delta(declared, answer)} for the slot; release "
+            "with the mechanism of the slot, or with a slightly smaller epsilon: calibrations with other bounds differ "
+            "in their last digits"
+        )
+    raise BudgetError(
+        f"{rule}comparison that could not be decided; declare the slot with the mechanism that you release"
+    )
+
+
+def _delta(one: Request, answer: Dominance) -> str:
+    """Return δ at a witness, as text."""
+    order: Order = "add" if answer.order == "add" else "remove"
+    return f"{one.profile.delta(answer.witness or 0.0, order=order):.6g}"
+
+
+@lru_cache(maxsize=256)
+def _dominance(declared: Request, request: Request) -> Dominance:
+    """Compare two profiles as the file has them. This may take a while, so the answer is kept."""
+    return dominates(PrivacyProfile.from_json(declared.text), PrivacyProfile.from_json(request.text))
+
+
+# ---------------------------------------------------------------------- the account of a ledger
 
 # An account knows the cost of a request and what is spent. `start`, `charge` and `give_back` move its totals, `cost`
 # refuses what its kind cannot count, `remaining` and `later` say what is left, and `certify` checks the whole again.

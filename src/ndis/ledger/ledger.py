@@ -16,8 +16,7 @@ from ndis.errors import LedgerError, ParameterError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
-from ndis.ledger.kinds import account_of, opening
-from ndis.ledger.plan import SlotPlan
+from ndis.ledger.kinds import SlotPlan, account_of, opening
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, digest_of
 from ndis.mechanisms.mechanism import CertifiedMechanism
@@ -252,7 +251,7 @@ class Ledger:
             charge._read()
         return charge.seal(made)
 
-    def reserve(self, slot: str | None, request: Any, *, details: Mapping[str, Any] | None = None) -> Entry:
+    def reserve(self, slot: str | None, request: Any) -> Entry:
         """Reserve the cost of a request, or raise BudgetError. It counts as spent, unless this object gives it back.
 
         Parameters
@@ -261,21 +260,16 @@ class Ledger:
             The slot of a plan. For the other kinds a label of your own, or None.
         request : mechanism or PrivacyProfile
             What will be released.
-        details : mapping, optional
-            Public values to keep with the entry, such as the name of the mechanism.
         """
         secret = secrets.token_hex(32)
-        entry = self._reserve(slot, request, owner=history.digest_of_secret(secret), details=details)
+        entry = self._reserve(slot, request, owner=history.digest_of_secret(secret))
         self._owned[entry.number] = secret
         return entry
 
-    def _reserve(
-        self, slot: str | None, request: Any, *, owner: str, details: Mapping[str, Any] | None = None
-    ) -> Entry:
+    def _reserve(self, slot: str | None, request: Any, *, owner: str) -> Entry:
         """Append a reservation. Its `owner` is the digest of a secret, or nothing if the data are read at once."""
         asked = self._asked(request)
-        content = self._content(slot, asked)
-        content |= {"details": {**content["details"], **asking(), **(details or {})}, "owner": owner}
+        content = {**self._content(slot, asked), "details": {**asked.details, **asking()}, "owner": owner}
         after = partial(history.after_request, self._account, content=content)
         return self._append("reserve", content, after, profiles={asked.digest: asked.text})
 
@@ -291,7 +285,6 @@ class Ledger:
             "profile": asked.digest,
             "cost": self._account.cost(slot, asked),
             "max_records": asked.max_records,
-            "details": dict(asked.details),
         }
 
     def commit(self, reservation: Entry) -> Entry:

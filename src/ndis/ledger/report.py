@@ -85,8 +85,7 @@ def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | Non
             "guarantee": (
                 f"Everything that this ledger allows is together private with {equation('ε', epsilon)} and "
                 f"{equation('δ', delta)}, for one record {neighbours}, even if later requests depend on earlier "
-                "answers."
-                + (_all_periods(total) if ledger.periods else "")
+                "answers." + (_all_periods(total) if ledger.periods else "")
             ),
             "condition": condition,
             "max_records": smallest,

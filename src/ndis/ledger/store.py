@@ -14,7 +14,6 @@ digest.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -22,8 +21,8 @@ import re
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,6 @@ from ndis.errors import LedgerError, ParameterError
 FORMAT_VERSION = 1
 _APPLICATION = 0x6E646973  # "ndis", which tells a ledger from other SQLite files
 _WAIT = 60.0  # seconds to wait for another process that is writing
-_BATCH = 1000  # entries that are read at once, so that no reader keeps a writer waiting for long
 _NETWORK = re.compile(
     "(fuse[.])?(afs|beegfs|ceph|cifs|coda|davfs|glusterfs|gpfs|lustre|ncpfs|nfs4?|ocfs2|orangefs|pvfs2|rclone|s3fs|"
     "smb[23]|smbfs|sshfs)"
@@ -129,7 +127,7 @@ class Store:
         except OSError as error:
             raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
         finally:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 draft.unlink(missing_ok=True)
         return cls(target)
 
@@ -157,13 +155,10 @@ class Store:
             return _last(connection)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield all entries, in order."""
-        rows: list[Any] = [(None,)]
-        words = f"SELECT {_COLUMNS} FROM entries WHERE number > ? OR ? IS NULL ORDER BY number LIMIT {_BATCH}"
-        while rows:
-            with self._connection() as connection:
-                rows = connection.execute(words, (rows[-1][0], rows[-1][0])).fetchall()
-            yield from map(_entry, rows)
+        """Return all entries, in order."""
+        with self._connection() as connection:  # at once, so that no reader keeps a writer waiting
+            rows = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number").fetchall()
+        return map(_entry, rows)
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry by its number."""
@@ -203,27 +198,18 @@ class Store:
         _refuse_network(self.path)
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode = DELETE")  # a file of an earlier version may have a log
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                before = _last(connection)
-                totals = after(before)
-                number = 1 if before is None else before.number + 1
-                previous = self.root if before is None else before.digest
-                draft = Entry(number, _now(), action, dict(content), dict(totals), previous, "")
-                entry = replace(draft, digest=draft.expected_digest())
-                connection.executemany("INSERT OR IGNORE INTO profiles VALUES (?, ?)", (profiles or {}).items())
-                connection.execute(
-                    f"INSERT INTO entries ({_COLUMNS}, reservation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        *(number, entry.time, action, _canonical(content), _canonical(totals), previous, entry.digest),
-                        reservation,
-                    ),
-                )
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
+            connection.execute("BEGIN IMMEDIATE")  # if an error follows, closing the connection takes it back
+            before = _last(connection)
+            totals = after(before)
+            number = 1 if before is None else before.number + 1
+            previous = self.root if before is None else before.digest
+            draft = Entry(number, _now(), action, dict(content), dict(totals), previous, "")
+            entry = replace(draft, digest=draft.expected_digest())
+            texts = _canonical(content), _canonical(totals)
+            row = (number, entry.time, action, *texts, previous, entry.digest, reservation)
+            connection.executemany("INSERT OR IGNORE INTO profiles VALUES (?, ?)", (profiles or {}).items())
+            connection.execute(f"INSERT INTO entries ({_COLUMNS}, reservation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("COMMIT")
         return entry
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -237,15 +223,12 @@ class Store:
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for one call, and check that the file is a ledger. SQLite's errors become its own."""
+        uri = f"{self.path.resolve().as_uri()}?mode=rw"  # SQLite only reads if the user may not write
         try:
-            uri = f"{self.path.resolve().as_uri()}?mode=rw"  # SQLite only reads if the user may not write
-            connection = sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)
-        except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {str(self.path)!r} could not be opened: {error}") from error
-        try:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            self._check(connection)
-            yield connection
+            with closing(sqlite3.connect(uri, uri=True, timeout=_WAIT, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                self._check(connection)
+                yield connection
         except sqlite3.IntegrityError as error:
             raise LedgerError("an entry of the ledger was refused: its number or its reservation is used") from error
         except sqlite3.Error as error:
@@ -253,9 +236,6 @@ class Store:
             if "readonly" in str(error):  # for a reader with a journal or a log that only a writer can put away
                 remedy = "; a writer died, or the file is of an earlier version: whoever may write must open it once"
             raise LedgerError(f"the ledger {str(self.path)!r} could not be read or written: {error}{remedy}") from error
-        finally:
-            with contextlib.suppress(sqlite3.Error):  # after a full disk; the journal keeps what was there
-                connection.close()
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse a file of another kind or format, and one with other tables, triggers, views or indexes."""
@@ -276,8 +256,7 @@ class Store:
             raise LedgerError(f"the ledger must have the tables of its format and nothing else; got {named}")
 
 
-_FIELDS = ("number", "time", "action", "content", "totals", "previous", "digest")
-_COLUMNS = ", ".join(_FIELDS)
+_COLUMNS = ", ".join(one.name for one in fields(Entry))
 
 
 _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip())
@@ -285,7 +264,7 @@ _DECLARED = sorted(words.strip() for words in _TABLES.split(";") if words.strip(
 
 def _content(about: Mapping[str, Any], profiles: Mapping[str, str]) -> bytes:
     """Return the file of a ledger without entries."""
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
         kind = f"PRAGMA application_id = {_APPLICATION}; PRAGMA user_version = {FORMAT_VERSION};"
         memory.executescript(f"{_TABLES} {kind}")
         memory.executemany("INSERT INTO about VALUES (?, ?)", [(k, _canonical(v)) for k, v in about.items()])
@@ -308,7 +287,7 @@ def _not_new(path: Path) -> ParameterError:
 def _refuse_network(path: Path) -> None:
     """Refuse a place that several hosts may mount at once: their locks do not hold, and a slot could be spent twice."""
     place, kind, length = path.resolve().parent, "", -1
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
             words = line.split()
             mount = Path(words[4].replace("\\040", " "))

@@ -20,8 +20,15 @@ import numpy as np
 from ndis._exact import ExactArray, exact_array
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_within
-from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, certified_epsilon, payable, settle
-from ndis.mechanisms.receipt import receipt_of
+from ndis.mechanisms.mechanism import (
+    Attained,
+    CertifiedMechanism,
+    announce,
+    certified_epsilon,
+    payable,
+    receipt_of,
+    settle,
+)
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_normal
 from ndis.noise.bits import random_bits

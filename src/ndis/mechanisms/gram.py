@@ -21,8 +21,7 @@ from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_withi
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
 from ndis.mechanisms.gaussian import GaussianMechanism, shift_profile
-from ndis.mechanisms.mechanism import Attained, certified_epsilon, settle
-from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
+from ndis.mechanisms.mechanism import Attained, Receipt, certified_epsilon, mechanism_of, receipt_of, settle
 from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.noise import grid_for

@@ -18,8 +18,7 @@ from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_within
 from ndis.errors import ParameterError
-from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, settle
-from ndis.mechanisms.receipt import ARITHMETICS, Receipt
+from ndis.mechanisms.mechanism import ARITHMETICS, Attained, CertifiedMechanism, Receipt, announce, payable, settle
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_gaussian, grid_for
 from ndis.noise.bits import random_bits
@@ -128,13 +127,13 @@ class LiftedMechanism(CertifiedMechanism):
 
     Examples
     --------
-    >>> import ndis
+    >>> import numpy as np, ndis
     >>> from ndis.models import BohningLogistic
     >>> model = BohningLogistic(l2_penalty=3.0, row_norm_bound=1.5)
     >>> mechanism = ndis.lift(model, epsilon=1.0, delta=1e-5)
     >>> round(mechanism.noise_variance, 4), mechanism.target_epsilon, mechanism.bound
     (3.875, 1.0, 'exact')
-    >>> mechanism.release(([[1.5, 0.0]], [1])).values.shape
+    >>> mechanism.release((np.array([[1.5, 0.0]]), [1])).values.shape
     (2,)
     """
 

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
-from ndis._files import only_keys
 from ndis._search import budget, first_safe_epsilon
 from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
+from ndis.data.paths import fixed_steps
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.accumulator import LEAST_RATE, PoissonRows
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.gaussian import unit_noise
-from ndis.mechanisms.mechanism import Attained, settle
-from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
+from ndis.mechanisms.mechanism import Attained, receipt_of, settle
+from ndis.mechanisms.releases import ProjectionRelease, loadable
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.mechanisms.sketch_law import ProjectionLaw, certified_delta, smallest_ridge
+from ndis.noise import exact_gaussian, grid_for
 from ndis.noise.bits import RandomBits
 from ndis.profile import PrivacyProfile
 
+_LARGE_DRAW = 1 << 18  # normals: some seconds
 _CALIBRATIONS = ("exact", "given", "paper", "lsv", "renyi")  # how a ridge was found; `ndis.paper` has the last three
 
 
@@ -41,12 +43,13 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     intercept: float | None = None
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
     calibration: str = "exact"
+    outcomes: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
         target = budget(epsilon, delta)
         if self.calibration not in _CALIBRATIONS:
             raise ParameterError("calibration", f"be one of {', '.join(_CALIBRATIONS)}", repr(self.calibration))
-        law = self._law_of({**self._parameters(), "delta": target[1]})
+        law = self._law_of(**self._parameters(), delta=target[1])
         settle(
             self,
             target,
@@ -98,7 +101,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         bounds = bounds_of(row_bounds(row_norm_bound, target_bound, intercept, fractional_bits))
         public: dict[str, Any] = {"sketch_size": sketch_size, "adjacency": adjacency, **bounds}
         public |= cls._chosen(public, own, epsilon, delta)
-        law = cls._law_of({**public, "ridge": 1.0, "delta": delta})
+        law = cls._law_of(**public, ridge=1.0, delta=delta)
         return cls(ridge=smallest_ridge(law, epsilon, delta), epsilon=epsilon, delta=delta, **public)
 
     @classmethod
@@ -116,7 +119,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         1.861698
         """
         _, delta = budget(0.0, delta)
-        law = cls._law_of({**public, "ridge": ridge, "delta": delta})
+        law = cls._law_of(**public, ridge=ridge, delta=delta)
         epsilon = first_safe_epsilon(law.profile().certified_epsilon(delta), lambda e: certified_delta(law, e), delta)
         return cls(ridge=law.ridge, delta=delta, epsilon=epsilon, calibration="given", **public)
 
@@ -125,22 +128,16 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     @property
     def law(self) -> ProjectionLaw:
         """Return the law of the sketch, which the auditor asks for."""
-        return self._law_of({**self._parameters(), "delta": self.target_delta})
+        return self._law_of(**self._parameters(), delta=self.target_delta)
 
     def _parameters(self) -> dict[str, Any]:
         """Return every parameter but the budget."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
 
     @classmethod
-    def _law_of(cls, values: Mapping[str, Any]) -> ProjectionLaw:
-        """Return the law of a mechanism with these parameters, all but the budget needed."""
-        names = {one.name: one.default is MISSING for one in fields(cls) if one.init} | {"delta": True}
-        missing = [name for name, needed in names.items() if needed and name not in values]
-        unknown = [name for name in values if name not in names]
-        if missing or unknown:
-            what = f"needs {', '.join(missing)}" if missing else f"has no {', '.join(unknown)}"
-            raise TypeError(f"{cls.__name__} {what}")
-        return ProjectionLaw(**{name: values[name] for name in _LAW if name in values})
+    def _law_of(cls, *, delta: float, calibration: str = "exact", **shared: Any) -> ProjectionLaw:
+        """Return the law of a mechanism with these parameters, all but ε needed."""
+        return ProjectionLaw(**shared)
 
     @property
     def leverage(self) -> float:
@@ -160,11 +157,25 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     def _draw(
         self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
     ) -> ProjectionRelease:
-        return draw_release(self, gram, ridge=self.ridge, bits=bits, released=stated, progress=progress)
+        """Draw r times from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
 
-    def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """Return the ridge of a release, from the values in its receipt that came out with the sketch."""
-        only_keys("parameters of the receipt", released, ("released_ridge",))
+        By default `progress` shows a bar only on a terminal, and only if the sketch is large.
+        """
+        outcomes, layout = self._test(gram, bits), gram.layout
+        ridge, large = self.ridge_in(outcomes), self.sketch_size * layout.width >= _LARGE_DRAW
+        with fixed_steps(progress if large or progress is not None else False, "drawing rows") as show:
+            how: dict[str, Any] = {"grid": grid_for(math.sqrt(ridge)), "random_state": bits, "show": show}
+            sample = exact_gaussian(0, gram.exact(ridge=ridge), size=self.sketch_size, **how)
+        released = {"released_ridge": ridge, **outcomes, **stated}
+        receipt = receipt_of(self, private=sample.private, released=released)
+        return ProjectionRelease(sample.values, self, ridge, receipt, layout.names, layout.targets)
+
+    def _test(self, gram: Gram, bits: RandomBits) -> dict[str, float]:
+        """Return the values of `outcomes` for a release: what it gives out besides the sketch, and accounts for."""
+        return {}
+
+    def ridge_in(self, outcomes: Mapping[str, Any]) -> float:
+        """Return the ridge of a release with these outcomes."""
         return self.ridge
 
 
@@ -228,21 +239,6 @@ class SketchSizes:
                 f"{row.sketch_size:>11} {row.ridge:>12.6g} {row.error_bound:>12.6g} {row.ridge_ratio:>9.4f}{mark}"
             )
         return "\n".join(lines)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw ridge and error bound against the size of the sketch and return the axes."""
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots()[1]
-        sizes = [row.sketch_size for row in self.rows]
-        ax.loglog(sizes, [row.error_bound for row in self.rows], marker="o", label="error bound")
-        ax.loglog(sizes, [row.ridge for row in self.rows], marker="s", label="ridge")
-        ax.axvline(self.recommended, color="0.6", linestyle="--", label=f"recommended: {self.recommended}")
-        ax.set(xlabel="sketch size", ylabel="spectral norm")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False)
-        return ax
 
 
 def default_sketch_size(*, columns: int, epsilon: float, delta: float, records: float | None = None) -> int:
@@ -321,17 +317,12 @@ class RandomProjection(SketchMechanism):
     def sizes(
         cls,
         *,
-        epsilon: float,
-        delta: float,
-        row_norm_bound: float,
         columns: int,
         sketch_sizes: Iterable[int] | None = None,
         gram_norm_bound: float = 0.0,
         confidence: float = 0.95,
         target_error: float | None = None,
-        adjacency: Adjacency = "add-remove",
-        target_bound: float | None = None,
-        intercept: float | None = None,
+        **public: Any,
     ) -> SketchSizes:
         """Compare sizes of a sketch: the ridge and the error bound of each, from public numbers only.
 
@@ -371,7 +362,7 @@ class RandomProjection(SketchMechanism):
         >>> table.recommended, [round(row.ridge, 2) for row in table.rows]
         (10000, [35.54, 99.99, 304.2])
         """
-        d = as_size("columns", columns) + (intercept is not None)
+        d = as_size("columns", columns) + (public.get("intercept") is not None)
         beta = 1.0 - as_one_probability("confidence", confidence)
         norm = as_not_negative("gram_norm_bound", gram_norm_bound)
         start = 4 << max(d - 1, 1).bit_length()
@@ -381,9 +372,6 @@ class RandomProjection(SketchMechanism):
         sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
         if not sizes:
             raise ParameterError("sketch_sizes", "name at least one size", "none")
-
-        public: dict[str, Any] = {"row_norm_bound": row_norm_bound, "target_bound": target_bound}
-        public |= {"intercept": intercept, "adjacency": adjacency, "epsilon": epsilon, "delta": delta}
 
         def row(r: int) -> SketchSizeRow:
             mechanism = cls.calibrated(sketch_size=r, **public)
@@ -438,9 +426,9 @@ class PoissonProjection(SketchMechanism):
         return {"rate": law.rate}
 
     @classmethod
-    def _law_of(cls, values: Mapping[str, Any]) -> ProjectionLaw:
-        law = super()._law_of(values)
-        return replace(law, rate=_as_rate(values["rate"], law.adjacency, values["delta"]))
+    def _law_of(cls, *, delta: float, rate: Any = None, **shared: Any) -> ProjectionLaw:
+        law = super()._law_of(delta=delta, **shared)
+        return replace(law, rate=_as_rate(rate, law.adjacency, delta))
 
     def _sample(self, bits: RandomBits) -> PoissonRows:
         return PoissonRows(self.rate, bits)
@@ -448,12 +436,8 @@ class PoissonProjection(SketchMechanism):
 
 def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
     if adjacency != "add-remove":
-        raise ParameterError(
-            "adjacency",
-            "be 'add-remove' with Poisson sampling",
-            repr(adjacency),
-            "a replaced record leaves a mixture on both sides, which is no pair of Gaussians",
-        )
+        remedy = "a replaced record leaves a mixture on both sides, which is no pair of Gaussians"
+        raise ParameterError("adjacency", "be 'add-remove' with Poisson sampling", repr(adjacency), remedy)
     rate = as_scalar("rate", value)
     if not delta < rate <= 1:
         raise ParameterError("rate", "be above delta and at most 1", rate, "at a rate of delta no ridge is needed")

@@ -27,21 +27,20 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flint import arb
 
 from ndis._balls import outward, precision
 from ndis._exact import down, up
-from ndis._files import only_keys
 from ndis._search import least_point, smallest_safe
 from ndis._validate import as_one_probability, as_scalar, as_within
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram import Gram
 from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.projection import RandomProjection, SketchMechanism
-from ndis.mechanisms.releases import ProjectionRelease, draw_release, loadable
+from ndis.mechanisms.releases import loadable
 from ndis.mechanisms.sketch_law import ProjectionLaw, mean_shift
 from ndis.noise import exact_normal, grid_for
 from ndis.noise.bits import RandomBits
@@ -94,17 +93,20 @@ class PTRProjection(SketchMechanism):
 
     test_noise_std: float
     failure_probability: float
+    outcomes: ClassVar[tuple[str, ...]] = ("noisy_eigenvalue",)
 
     def _own(self, law: ProjectionLaw) -> dict[str, Any]:
         noise = as_within("test_noise_std", self.test_noise_std, _NOISE_BITS)
         return {"test_noise_std": noise, "failure_probability": law.failure_probability}
 
     @classmethod
-    def _law_of(cls, values: Mapping[str, Any]) -> ProjectionLaw:
-        law = super()._law_of(values)
-        noise = as_within("test_noise_std", values["test_noise_std"], _NOISE_BITS)
-        failure = as_one_probability("failure_probability", values["failure_probability"])
-        if not failure < as_one_probability("delta", values["delta"]):
+    def _law_of(
+        cls, *, delta: float, test_noise_std: Any = None, failure_probability: Any = None, **shared: Any
+    ) -> ProjectionLaw:
+        law = super()._law_of(delta=delta, **shared)
+        noise = as_within("test_noise_std", test_noise_std, _NOISE_BITS)
+        failure = as_one_probability("failure_probability", failure_probability)
+        if not failure < as_one_probability("delta", delta):
             raise ParameterError("failure_probability", "be below delta", failure)
         return replace(law, test_shift=up(law.squared_bound / Fraction(noise)), failure_probability=failure)
 
@@ -115,14 +117,13 @@ class PTRProjection(SketchMechanism):
         own["failure_probability"] = delta / 3 if share is None else share
 
         def law(noise: float) -> ProjectionLaw:
-            return cls._law_of({**public, **own, "ridge": 1.0, "delta": delta, "test_noise_std": noise})
+            return cls._law_of(**public, **own, ridge=1.0, delta=delta, test_noise_std=noise)
 
         if noise is None:
             noise = _best_noise(law(1.0), epsilon, delta)
             if not 2.0**-_NOISE_BITS <= noise <= 2.0**_NOISE_BITS:
                 rule = "leave the noise of the test, about its square, between 2^-400 and 2^400"
                 raise ParameterError("row_norm_bound", rule, public["row_norm_bound"], "measure rows in another unit")
-        own["test_noise_std"] = noise
         tested = law(noise)
         alone = PrivacyProfile(mean_shift(tested.test_shift), failure_probability=tested.failure_probability)
         try:
@@ -135,7 +136,7 @@ class PTRProjection(SketchMechanism):
                 f"the test alone spends the budget: at epsilon = {epsilon:g} its delta is {alone.delta(epsilon):.3g} "
                 f"of {delta:.3g}; take a larger test_noise_std"
             )
-        return own
+        return {**own, "test_noise_std": noise}
 
     @property
     def profitable_eigenvalue(self) -> float:
@@ -174,34 +175,21 @@ class PTRProjection(SketchMechanism):
             moved = Attained(words, PrivacyProfile(pair.compose(beside.reversed()), adjacency=self.adjacency))
         return (moved, *super().attained())
 
-    def _draw(
-        self, gram: Gram, bits: RandomBits, *, stated: Mapping[str, Any], progress: bool | None
-    ) -> ProjectionRelease:
-        """Test, then draw the sketch with the ridge that the test allows."""
-        noisy = self._test(gram, bits)
-        ridge, released = self._ridge_after(noisy), {"noisy_eigenvalue": noisy, **stated}
-        return draw_release(self, gram, ridge=ridge, bits=bits, released=released, progress=progress)
-
-    def _test(self, gram: Gram, bits: RandomBits) -> float:
+    def _test(self, gram: Gram, bits: RandomBits) -> dict[str, float]:
         """Draw λ̃ on its grid, rounded down to a float; this value is given out."""
         floor = least_eigenvalue_floor(gram, step=self.law.squared_bound / _STEPS)
         grid = grid_for(self.test_noise_std)
         noisy = exact_normal(floor, noise_std=self.test_noise_std, grid=grid, random_state=bits)
-        return down(int(noisy.integers) * Fraction(grid))
+        return {"noisy_eigenvalue": down(int(noisy.integers) * Fraction(grid))}
 
-    def _ridge_after(self, noisy_eigenvalue: float) -> float:
+    def ridge_in(self, outcomes: Mapping[str, Any]) -> float:
         """Compute max(λ − max(λ_lb − l², 0), least ridge), rounded up: a function of λ̃ and public numbers only."""
+        noisy = as_scalar("noisy_eigenvalue", outcomes["noisy_eigenvalue"])
         squared, ridge = self.law.squared_bound, Fraction(self.ridge)
         half_step = Fraction(grid_for(self.test_noise_std)) / 2  # by which rounding to the grid may have lifted λ̃
         margin = Fraction(self.test_noise_std) * Fraction(_quantile(self.failure_probability))
-        bound = Fraction(noisy_eigenvalue) - half_step - margin
+        bound = Fraction(noisy) - half_step - margin
         return up(max(ridge - max(bound - squared, Fraction(0)), min(ridge, _LEAST_RIDGE * squared)))
-
-    def ridge_in(self, released: Mapping[str, Any]) -> float:
-        """Return the ridge of a release, from the outcome of the test in its receipt."""
-        name = "noisy_eigenvalue"
-        outcome = only_keys("parameters of the receipt", released, ("released_ridge", name))[name]
-        return self._ridge_after(as_scalar(name, outcome))
 
 
 def _best_noise(law: ProjectionLaw, epsilon: float, delta: float) -> float:

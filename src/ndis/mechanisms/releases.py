@@ -6,10 +6,8 @@ import io
 import json
 import math
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -18,12 +16,9 @@ from numpy.typing import NDArray
 from ndis._files import loads, only_keys, write_file, write_folder
 from ndis._validate import Floats, as_one_probability, as_scalar
 from ndis.data.npy import npz_arrays
-from ndis.data.paths import fixed_steps
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram
-from ndis.mechanisms.receipt import Receipt, mechanism_of, receipt_of
-from ndis.noise import exact_gaussian, grid_for
-from ndis.noise.bits import RandomBits
+from ndis.mechanisms.mechanism import Receipt, mechanism_of
+from ndis.noise import grid_for
 
 if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
 _ARRAYS = {"sketch", "ridge", "targets", "names"}
-_LARGE_DRAW = 1 << 18  # normals: some seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +37,13 @@ class GaussianRelease:
     values : array
         The draw, rounded to the grid of the receipt. Read-only.
     receipt : Receipt
+
+    Examples
+    --------
+    >>> import ndis
+    >>> release = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0).release(10.0)
+    >>> release.private, release.receipt.epsilon
+    (True, 1.0)
     """
 
     values: Floats
@@ -316,38 +317,10 @@ class ProjectionRelease(MomentEstimates):
         return cls(sketch, mechanism, ridge, receipt, tuple(names.tolist()), int(targets))
 
 
-def draw_release(
-    mechanism: SketchMechanism,
-    gram: Gram,
-    *,
-    ridge: float,
-    bits: RandomBits,
-    released: Mapping[str, Any] = MappingProxyType({}),
-    progress: bool | None = None,
-) -> ProjectionRelease:
-    """Draw r times from N(0, DᵀD + ridge·I) on a grid that depends on the ridge only.
-
-    `released` goes into the receipt: what else the mechanism gives out, and accounts for. `progress` shows a bar; by
-    default only on a terminal, and only if the sketch is large.
-    """
-    layout = gram.layout
-    large = mechanism.sketch_size * layout.width >= _LARGE_DRAW
-    with fixed_steps(progress if large or progress is not None else False, "drawing rows") as show:
-        sample = exact_gaussian(
-            0,
-            gram.exact(ridge=ridge),
-            size=mechanism.sketch_size,
-            grid=grid_for(math.sqrt(ridge)),
-            random_state=bits,
-            show=show,
-        )
-    receipt = receipt_of(mechanism, private=sample.private, released={"released_ridge": ridge, **released})
-    return ProjectionRelease(sample.values, mechanism, ridge, receipt, layout.names, layout.targets)
-
-
 def _mechanism(receipt: Receipt) -> tuple[SketchMechanism, float]:
     """Make the mechanism of a receipt, certified, and read the ridge of the release."""
     mechanism, released = mechanism_of(receipt, _KINDS)
+    only_keys("parameters of the receipt", released, ("released_ridge", *mechanism.outcomes))
     ridge = mechanism.ridge_in(released)
     if type(released["released_ridge"]) is not float or released["released_ridge"] != ridge:
         raise ParameterError("released_ridge of the receipt", f"be {ridge!r}", repr(released["released_ridge"]))

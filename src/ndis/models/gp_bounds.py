@@ -149,12 +149,10 @@ def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:
     if n == 1:
         return Fraction(matrix[0, 0])
     guess = float(np.linalg.eigvalsh(matrix.astype(np.float64))[-1])
-    slack = 2.0**-40
-    while slack < 1.0:
+    for slack in (2.0**-40, 2.0**-24, 2.0**-8):
         bound = math.ceil(guess * (1 + slack)) + 1
         if positive_definite(np.eye(n, dtype=int).astype(object) * bound - matrix):
             return Fraction(bound)
-        slack *= 16
     return Fraction(max(int(abs(row).sum()) for row in matrix))
 
 

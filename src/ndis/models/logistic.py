@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from flint import arb
@@ -50,7 +50,7 @@ _PENALTY_BITS = 20
 _CROWD = 2000  # records of the worst known neighbours, if max_records allows
 _MARGINS = (2.0, 3.0, 4.0, 6.0)  # margins tried for the record among them, once it has pulled
 _LARGEST_PULL = (27847, 100000)  # above W(1/e) = 0.278464…, the maximum of m/(1 + e^m)
-_SHARES = np.concatenate([np.linspace(1 / 64, 1.0, 64), 1 - np.geomspace(1e-6, 1e-2, 16), np.geomspace(1e-4, 1e-2, 8)])
+_SHARES = (*(k / 64 for k in range(1, 65)), *(1 - 2.0**-k for k in range(7, 21)), *(2.0**-k for k in range(7, 14)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class BohningLogistic:
         """
         with precision(_BITS):
             v, lam, bound, drift, least = self._balls(noise_variance)
-            pull, curvature = self._margins
+            pull, curvature = margins(self.max_records, lam, bound)
             if self.release == "mean":
                 return mean_envelope(pull * bound / lam + drift, v)
             shift = outward((pull * bound / lam + drift) / (v + least).sqrt()).upper
@@ -220,10 +220,6 @@ class BohningLogistic:
         if self.max_records is not None:
             least = 1 / (lam * (1 + arb(_ROUNDED)) + self.max_records * bound**2 / 4)
         return v, lam, bound, 2 * arb(self._tolerance) / lam, least
-
-    @property
-    def _margins(self) -> Margins:
-        return margins(self.max_records, arb(self.l2_penalty), arb(self.norm_bound))
 
     def attained(self, noise_variance: float) -> tuple[Attained, ...]:
         """Return the worst known neighbours, along one feature, with their exact profiles.
@@ -269,15 +265,10 @@ def _covariance(gram: NDArray[Any], layout: RowLayout, l2_penalty: Fraction) -> 
 # ---------------------------------------------------------------------- bounds from a promised number of records
 
 
-class Margins(NamedTuple):
-    """Both are balls: `pull` is ā, the largest weight of the record's own gradient; `curvature` is ρ, the least 4σ'."""
+def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> tuple[Any, Any]:
+    """Return two balls for at most `records` records; 1 and 0 without a promise.
 
-    pull: Any
-    curvature: Any
-
-
-def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
-    """Bound ā and ρ for at most `records` records; 1 and 0 without a promise.
+    The first is ā, the largest weight of the record's own gradient. The second is ρ, the least 4σ'.
 
     >>> from flint import arb
     >>> pull, curvature = margins(455, arb(300), arb(1.5))
@@ -285,13 +276,13 @@ def margins(records: int | None, l2_penalty: Any, norm_bound: Any) -> Margins:
     (True, True)
     """
     if records is None:
-        return Margins(arb(1), arb(0))
+        return arb(1), arb(0)
     numerator, denominator = _LARGEST_PULL
     far = (arb(records) * numerator / (denominator * l2_penalty)).sqrt() * norm_bound
     near = records * norm_bound**2 / (2 * l2_penalty)
     margin = near if near < far else far
     pull = 1 / (1 + (-margin).exp())
-    return Margins(pull, 4 * pull * (1 - pull))
+    return pull, 4 * pull * (1 - pull)
 
 
 def hessian_leverage(l2_penalty: Any, curvature: Any, noise_variance: Any, largest: Any, rounding: Any) -> Any:
@@ -302,27 +293,19 @@ def hessian_leverage(l2_penalty: Any, curvature: Any, noise_variance: Any, large
         S⁻¹ ⪯ ψ(αH + β),    α = θ/ρ,    β = (1−θ)·largest − θλ(1−ρ)/ρ + θ·rounding,
 
     which commutes with H. So the bound is the maximum over h ≥ λ of y/((1 + vy)h²) with y = αh + β. Its derivative has
-    the sign of −(2vy² + y + β): it rises up to the root y* and falls from there. The search for θ uses floats, and any
-    θ is sound. `rounding` bounds the excess of P over λI + ¼Σxxᵀ.
+    the sign of −(2vy² + y + β): it rises up to the root y* and falls from there. Every θ is
+    sound, and the best of some is taken. `rounding` bounds the excess of P over λI + ¼Σxxᵀ.
     """
     if not curvature > arb(2) ** -60:
         return None
-    lam, rho, v, top = (float(x) for x in (l2_penalty, curvature, noise_variance, largest))
-    share = arb(min(_SHARES.tolist(), key=lambda theta: _at(theta, lam, rho, v, top)))
-    alpha = share / curvature
-    beta = (1 - share) * largest - share * l2_penalty * (1 - curvature) / curvature + share * rounding
-    least = alpha * l2_penalty + beta  # y at h = λ
-    if not beta < 0:
-        return least / ((1 + noise_variance * least) * l2_penalty**2) if beta >= 0 else None
-    root = -2 * beta / (1 + (1 - 8 * noise_variance * beta).sqrt())
-    y = least if root < least else root  # past the root the maximum over all h is an upper bound too
-    return y / (1 + noise_variance * y) * (alpha / (y - beta)) ** 2
-
-
-def _at(share: float, lam: float, rho: float, v: float, top: float) -> float:
-    """Evaluate the same bound in floats."""
-    alpha, beta = share / rho, (1 - share) * top - share * lam * (1 - rho) / rho
-    y = alpha * lam + beta
-    if beta < 0:
-        y = max(y, -2 * beta / (1 + float(np.sqrt(1 - 8 * v * beta))))
-    return y / (1 + v * y) * (alpha / (y - beta)) ** 2
+    bounds = []
+    for share in map(arb, _SHARES):
+        alpha = share / curvature
+        beta = (1 - share) * largest - share * l2_penalty * (1 - curvature) / curvature + share * rounding
+        y = alpha * l2_penalty + beta  # at h = λ
+        if beta < 0:
+            root = -2 * beta / (1 + (1 - 8 * noise_variance * beta).sqrt())
+            y = y if root < y else root  # past the root the maximum over all h is an upper bound too
+        if beta < 0 or beta >= 0:
+            bounds.append(y / (1 + noise_variance * y) * (alpha / (y - beta)) ** 2)
+    return min(bounds, key=lambda bound: float(bound.upper()), default=None)

@@ -1,4 +1,4 @@
-"""Draw random bits from the operating system, and standard normals from them as real numbers, to any number of digits.
+"""Draw random bits from the operating system, and from them standard normals to any number of digits, and batches.
 
 Bits may come from a seed instead, which marks everything built from it as not private.
 
@@ -10,18 +10,18 @@ changes; only its enclosure shrinks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from flint import arb
+from numpy.typing import NDArray
 
 from ndis._balls import precision
-from ndis._validate import warn_caller
+from ndis._validate import as_count, warn_caller
 from ndis.errors import NotPrivateWarning, ParameterError
 
-_MORE_BITS = 64
+_MORE_BITS = 64  # drawn at a time
 _GUARD_BITS = 12
 _UNIT_BALL = arb(0, 1)
 
@@ -72,9 +72,8 @@ def random_bits(random_state: Any = None) -> RandomBits:
         random_state = int.from_bytes(random_state.bytes(16), "big")
     kinds = int | np.integer | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence
     if isinstance(random_state, bool) or not isinstance(random_state, kinds):
-        raise ParameterError(
-            "random_state", "be None, an integer or a NumPy random generator", type(random_state).__name__
-        )
+        rule = "be None, an integer or a NumPy random generator"
+        raise ParameterError("random_state", rule, type(random_state).__name__)
     if isinstance(random_state, int | np.integer) and random_state < 0:
         raise ParameterError("random_state", "not be negative", random_state)
     warn_caller(
@@ -121,8 +120,7 @@ class LazyNormals:
             return [self._one(i, digits, scale) for i in which]
 
     def _one(self, i: int, digits: int, scale: arb) -> int:
-        magnitude = nearest_integer(self._uniform(i).erfcinv() * scale)
-        guard = _GUARD_BITS
+        magnitude, guard = nearest_integer(self._uniform(i).erfcinv() * scale), _GUARD_BITS
         while magnitude is None:  # the ball is wider than a unit: more digits of V, more precision
             guard += _MORE_BITS
             self._extend(i)
@@ -134,17 +132,12 @@ class LazyNormals:
         """Return the enclosure of V: all reals whose digits start with the prefix."""
         w = self._width[i] - 1
         v = self._prefix[i] & ((1 << w) - 1)
-        return (arb(2 * v + 1) + _UNIT_BALL) * _power_of_two(-w - 1)
+        return (arb(2 * v + 1) + _UNIT_BALL) * arb((1, -w - 1))
 
     def _extend(self, i: int) -> None:
         (more,) = self._bits.take(1, width=_MORE_BITS)
         self._prefix[i] = self._prefix[i] << _MORE_BITS | more
         self._width[i] += _MORE_BITS
-
-
-@cache
-def _power_of_two(exponent: int) -> arb:
-    return arb((1, exponent))
 
 
 def nearest_integer(x: arb) -> int | None:
@@ -155,6 +148,52 @@ def nearest_integer(x: arb) -> int | None:
     """
     if not x.rad() <= 0.5:  # false for NaN too
         return None
-    m, e = x.mid().man_exp()
-    man, exp = int(m), int(e)
+    man, exp = map(int, x.mid().man_exp())
     return man << exp if exp >= 0 else ((man >> (-exp - 1)) + 1) >> 1
+
+
+# ---------------------------------------------------------------------- batches
+
+
+def allocation_batches(records: int, bins: int, random_state: Any = None) -> Iterator[NDArray[np.int64]]:
+    """Return the batches of one epoch of random allocation (balls and bins), as arrays of record numbers.
+
+    Each record goes to one of the batches with equal chances, on its own. Batches have the sizes that fall, and may be
+    empty: an empty one is still a step, with noise. `ndis.PrivacyProfile.from_allocation` says how private a loop over
+    these batches is (thm:allocation). Call the function again for every epoch.
+
+    Parameters
+    ----------
+    records : int
+        Number of records, numbered from 0.
+    bins : int
+        Number of batches.
+    random_state : optional
+        For tests only: it makes the batches reproducible, and therefore not private. By default the operating system
+        draws.
+
+    Returns
+    -------
+    iterator of arrays
+        The record numbers of each batch, in increasing order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ndis
+    >>> batches = list(ndis.allocation_batches(10, 3))
+    >>> len(batches), sorted(np.concatenate(batches).tolist())
+    (3, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+    places = _uniform(as_count("records", records), as_count("bins", bins), random_bits(random_state))
+    order = np.argsort(places, kind="stable")
+    return iter(np.split(order, np.searchsorted(places[order], np.arange(1, bins))))
+
+
+def _uniform(count: int, below: int, bits: RandomBits) -> NDArray[np.int64]:
+    """Return independent whole numbers below a bound, all equally likely: draws above a multiple of it are repeated."""
+    whole = 2**_MORE_BITS // below * below
+    drawn: list[int] = []
+    while len(drawn) < count:
+        drawn += [x % below for x in bits.take(count - len(drawn), width=_MORE_BITS) if x < whole]
+    return np.array(drawn, dtype=np.int64)

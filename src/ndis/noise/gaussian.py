@@ -233,12 +233,10 @@ def _product(L: NDArray[Any], z: NDArray[Any]) -> NDArray[Any]:
 
 
 def _exponent(grid: Any) -> int:
-    if not isinstance(grid, int | float) or isinstance(grid, bool) or not 2.0**-900 <= grid <= 2.0**900:
+    number = isinstance(grid, int | float) and not isinstance(grid, bool) and 2.0**-900 <= grid <= 2.0**900
+    if not number or math.frexp(grid)[0] != 0.5:
         raise ParameterError("grid", "be a positive power of two", grid, "grid_for(noise_std) gives one")
-    mantissa, exponent = math.frexp(grid)
-    if mantissa != 0.5:
-        raise ParameterError("grid", "be a power of two", grid, "grid_for(noise_std) gives one")
-    return exponent - 1
+    return math.frexp(grid)[1] - 1
 
 
 def _narrow(integers: NDArray[Any]) -> NDArray[Any]:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tomllib
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
-from ndis._files import write_file
 from ndis._validate import as_one_probability, as_size
 from ndis._version import __version__
-from ndis.errors import NdisError, ParameterError
+from ndis.errors import NdisError
+from ndis.pages.html import Page, chart, render
 from ndis.pages.text import at_most, few, plain
 
 __all__ = ["RiskCard", "risk_card"]
@@ -31,7 +30,7 @@ _NEIGHBOURS = {"add-remove": "there or not", "replace-one": "of one content or a
 
 
 @dataclass(frozen=True)
-class RiskCard:
+class RiskCard(Page):
     """The card holds what a manager asks of a guarantee; `to_html` is a page, `to_json` the same numbers.
 
     Attributes
@@ -69,7 +68,7 @@ class RiskCard:
     ...     print(line)
     a count: one person's record is there or not
     ε = 1.061 at δ = 10⁻⁶
-    μ = 0.25 with slack 10⁻¹⁰
+    μ = 0.25, except with a chance of 10⁻¹⁰
     a guess of membership is right in 54.98 % of cases at most, a coin in 50 %
     """
 
@@ -99,7 +98,7 @@ class RiskCard:
         lines = [
             f"{self.title or 'risk card'}: {self.neighbours}",
             f"ε = {at_most(self.epsilon)} at δ = {plain(self.delta)}",
-            f"μ = {at_most(self.mu)} with slack {plain(self.slack)}",
+            f"μ = {at_most(self.mu)}, except with a chance of {plain(self.slack)}",
             f"a guess of membership is right in {at_most(100.0 * self.guesses)} % of cases at most, a coin in 50 %",
             f"advantage of an attack: at most {at_most(self.advantage)}",
         ]
@@ -115,32 +114,12 @@ class RiskCard:
         plain_values = json.loads(json.dumps(asdict(self)), parse_constant=lambda _: "infinity")
         return {"format": "ndis.RiskCard", "format_version": 1, **plain_values}
 
-    def to_json(self) -> str:
-        """Write JSON text."""
-        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
-
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis.pages.html import chart, render
-
         words = f"δ on a logarithmic axis against ε. The mark is ε = {few(self.epsilon)} at δ = {few(self.delta)}."
         marks = [(self.epsilon, self.delta)] if math.isfinite(self.epsilon) else []
         picture = chart(self.curve, marks, description=words, shaded=False, mark="this guarantee")
         return render("risk.html.jinja", c=self, neighbours=self.neighbours, chart=picture, version=self.version)
-
-    def _repr_html_(self) -> str:
-        """Put the page in a frame of its own, for notebooks."""
-        from ndis.pages.html import framed
-
-        return framed(self.to_html())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the card: a page if the path ends in .html, JSON if it ends in .json."""
-        ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending not in (".html", ".json"):
-            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
-        text = self.to_html() if ending == ".html" else self.to_json()
-        write_file(path, text.encode("utf-8"), name="path")
 
 
 def risk_card(profile: Any, delta: float, *, groups: tuple[int, ...] = (2, 5, 10), title: str = "") -> RiskCard:

@@ -8,17 +8,20 @@ from __future__ import annotations
 import functools
 import html
 import itertools
+import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from ndis._files import write_file
+from ndis.errors import ParameterError
 from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
-__all__ = ["chart", "framed", "minute", "number", "render", "sentence", "tag"]
+__all__ = ["Page", "chart", "minute", "number", "render", "sentence", "tag"]
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -52,13 +55,44 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 # ---------------------------------------------------------------------- pages
 
 
+class Page:
+    """A report that states its plain values and its page can be saved and shown."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        raise NotImplementedError
+
+    def to_html(self) -> str:
+        """Write one page that loads nothing."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """Write JSON text."""
+        return json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False, indent=2)
+
+    def _repr_html_(self) -> str:
+        """Put the page in a frame of its own, for notebooks."""
+        style = "width: 100%; height: 40rem; border: 0"
+        return f'<iframe srcdoc="{html.escape(self.to_html())}" sandbox style="{style}"></iframe>'
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that needs no other file if the path ends in .html, and JSON if it ends in .json."""
+        ending = os.path.splitext(os.fspath(path))[1].lower()
+        if ending not in (".html", ".json"):
+            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
+        text = self.to_html() if ending == ".html" else self.to_json()
+        write_file(path, text.encode("utf-8"), name="path")
+
+
 def render(template: str, **values: Any) -> str:
     """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
     return _environment().get_template(template).render(**values).lstrip()
 
 
 @functools.cache
-def _environment() -> Environment:
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # it takes long to load
+
     loader = PackageLoader("ndis.pages")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
@@ -70,11 +104,6 @@ def _environment() -> Environment:
     environment.globals.update(number=number, plain=plain)
     environment.globals["page_head"] = functools.partial(_HEAD.format, style=Markup(style))
     return environment
-
-
-def framed(page: str) -> str:
-    """Put a page in a frame of its own, for notebooks."""
-    return f'<iframe srcdoc="{html.escape(page)}" sandbox style="width: 100%; height: 40rem; border: 0"></iframe>'
 
 
 def minute(time: str) -> str:
@@ -105,17 +134,9 @@ def sentence(text: str) -> str:
 
 
 def chart(
-    curve: Sequence[Point],
-    claimed: Sequence[Point],
-    *,
-    description: str,
-    refuted: Point | None = None,
-    second: Sequence[Point] = (),
-    shaded: bool = True,
-    mark: str = "claim",
-    right: float = 0.0,
-    words: str = "",
-) -> Markup:
+    curve: Sequence[Point], claimed: Sequence[Point], *, description: str, refuted: Point | None = None,
+    second: Sequence[Point] = (), shaded: bool = True, mark: str = "claim", right: float = 0.0, words: str = "",
+) -> Markup:  # fmt: skip
     """Draw δ on a logarithmic axis against ε: the points of the curve joined by a line, and the claim.
 
     Parameters

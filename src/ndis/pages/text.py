@@ -14,7 +14,6 @@ _SPACE = "\u00a0"  # no line ends at this space
 _DIGITS = 4
 _EXACT = 800  # more digits than a float has
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 def plain(x: float) -> str:
@@ -88,15 +87,6 @@ def superscript(power: int) -> str:
     '⁻¹²'
     """
     return str(power).translate(_RAISED)
-
-
-def subscript(index: int) -> str:
-    """Write an index.
-
-    >>> subscript(12)
-    '₁₂'
-    """
-    return str(index).translate(_LOWERED)
 
 
 def _rounded(x: float, rounding: str, other: float | None) -> str:

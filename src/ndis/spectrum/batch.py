@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,12 +116,9 @@ def checked_rows(
     """Return validated (ratio, t, shift, copies) of shape (n, k) and ε of shape (n,)."""
     if (variance_ratio is None) == (excess is None):
         raise ParameterError("variance_ratio", "be given, or excess instead of it", "both or neither")
-    if variance_ratio is not None:
-        ratio = as_floats("variance_ratio", variance_ratio)
-        t = ratio - 1.0
-    else:
-        t = as_floats("excess", excess if excess is not None else 0.0)
-        ratio = 1.0 + t
+    value: Any = excess if variance_ratio is None else variance_ratio
+    given = as_floats("excess" if variance_ratio is None else "variance_ratio", value)
+    ratio, t = (1.0 + given, given) if variance_ratio is None else (given, given - 1.0)
     if not (ratio > 0).all():
         raise ParameterError("variance_ratio", "be positive", f"a smallest value of {ratio.min()}")
     if ratio.ndim not in (1, 2):

@@ -79,8 +79,7 @@ def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
     >>> round(s, 2), round(log_bound, 4)
     (1.92, -2.9134)
     """
-    s = _least_exponent(pair, epsilon, chernoff_factor)[0]
-    return s, 0.0 if pair.mutually_singular else min(0.0, float(pair.form.value(s) - s * epsilon + chernoff_factor(s)))
+    return _least_exponent(pair, epsilon, chernoff_factor)
 
 
 def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:

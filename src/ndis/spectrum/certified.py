@@ -114,9 +114,8 @@ def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> B
     if not 0 < width < 1:
         raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
     if not pair.origins:
-        raise ParameterError(
-            "pair", "know its exact inputs to be certified", "none", "make it with one of the from_ constructors"
-        )
+        remedy = "make it with one of the from_ constructors"
+        raise ParameterError("pair", "know its exact inputs to be certified", "none", remedy)
     reached = math.inf
 
     def attempt(bits: int) -> Ball | None:

@@ -8,47 +8,18 @@ and the subtraction would lose the digits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, TypeAlias
 
 from flint import arb
 
 from ndis._balls import Ball
 from ndis._formulas import chernoff_factor_ball, reverse
-from ndis._validate import Floats
 
 if TYPE_CHECKING:
-    from ndis.spectrum.loss import LogMoment
-    from ndis.spectrum.origins import Origin
+    from ndis.pair import GaussianPair
 
+Invariants: TypeAlias = "GaussianPair"  # the kernels read its invariants, its origins and its form, nothing else
 LEAST_SHIFT = 1e-140  # a smaller shift has no square among the floats
-
-
-class Invariants(Protocol):
-    """The kernels read this much of a pair; `ndis.pair.GaussianPair` has it and describes it."""
-
-    @property
-    def variance_ratio(self) -> Floats: ...
-    @property
-    def shift(self) -> Floats: ...
-    @property
-    def copies(self) -> Floats: ...
-    @property
-    def excess(self) -> Floats: ...
-    @property
-    def mutually_singular(self) -> bool: ...
-    @property
-    def uncertainty(self) -> float: ...
-    @property
-    def origins(self) -> tuple[Origin, ...]: ...
-    @property
-    def form(self) -> LogMoment: ...
-
-    def reversed(self) -> Self:
-        """Return the pair in the other order."""
-
-    def loss_supremum(self) -> float:
-        """Return the least upper bound of the loss."""
-
 
 Direction = tuple[Ball, Ball, int]  # t, m² of one copy, copies
 

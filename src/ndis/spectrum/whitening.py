@@ -13,7 +13,6 @@ from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.origins import EXACT_SIZE, DenseOrigin, DiagonalOrigin, LowRankOrigin, Rounded
 
-_SMALL = 24  # up to this size a rank-deficient factor is examined exactly
 _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
 
 # An eigenvalue of a matrix with unit diagonal counts as zero below d times this.
@@ -24,15 +23,12 @@ class Whitened(NamedTuple):
     """Invariants of a pair as floats find them.
 
     `doubtful`: floats may have lost digits that matter. `singular`: a direction was dropped as singular to working
-    precision. `error`: the relative error that rounding may have caused.
+    precision.
     """
 
-    t: Floats
-    ratio: Floats
-    shift: Floats
+    rounded: Rounded
     doubtful: bool
-    singular: bool
-    error: float
+    singular: bool = False
 
 
 def invariants_of_diagonal(origin: DiagonalOrigin) -> Rounded:
@@ -74,29 +70,22 @@ def invariants_of_moments(origin: DenseOrigin) -> Rounded:
         floats = whiten(shift[keep], sigma_p[block], sigma_q[block])
         if floats is None or floats.singular:
             raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
-    if floats is None:
-        return Rounded.singular()
-    return Rounded(floats.t, floats.ratio, floats.shift, np.ones(floats.t.size), error=floats.error)
+    return Rounded.singular() if floats is None else floats.rounded
 
 
 def invariants_of_low_rank(origin: LowRankOrigin, cholesky_q: Floats | None) -> Rounded:
     """Return the invariants of a pair whose covariances differ by a matrix of low rank."""
     mu_p, mu_q, sigma_q, factor, sign = origin.arrays
-    d = mu_p.size
     with np.errstate(over="ignore"):
         shift = mu_p - mu_q
     floats = whiten_low_rank(shift, factor, sigma_q, int(sign), cholesky_q)
-    if floats.doubtful:
-        exact = origin.rounded() if d <= EXACT_SIZE else None
-        if exact is None:
-            raise ParameterError(
-                "factor", "leave cov_q − F Fᵀ positive definite", "a matrix singular to working precision"
-            )
-        return exact
-    t, ratio, m, n = floats.t, floats.ratio, floats.shift, np.ones(floats.t.size)
-    if d > t.size:  # the other directions, on which the laws agree
-        t, ratio, m, n = (np.append(a, v) for a, v in ((t, 0.0), (ratio, 1.0), (m, 0.0), (n, float(d - t.size))))
-    return Rounded(t, ratio, m, n, error=floats.error)
+    if not floats.doubtful:
+        return floats.rounded
+    exact = origin.rounded() if mu_p.size <= EXACT_SIZE else None
+    if exact is None:
+        rule = "leave cov_q − F Fᵀ positive definite"
+        raise ParameterError("factor", rule, "a matrix singular to working precision")
+    return exact
 
 
 def _solve(factor: Floats, right: Floats, *, transposed: bool = False) -> Floats:
@@ -119,9 +108,8 @@ def semidefinite_spectrum(name: str, cov: Floats) -> tuple[Floats, Floats, float
     values, vectors = scipy.linalg.eigh(cov)
     threshold = cov.shape[0] * _RANK * max(values[-1], 0.0)
     if not values[0] >= -threshold:
-        raise ParameterError(
-            name, "be positive semidefinite", f"an eigenvalue of {values[0] / values[-1]:.3g} of the largest"
-        )
+        got = f"an eigenvalue of {values[0] / values[-1]:.3g} of the largest"
+        raise ParameterError(name, "be positive semidefinite", got)
     return values, vectors, threshold
 
 
@@ -176,7 +164,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
             return None
         shift, cov_p, cov_q = inner
         if shift.size == 0:
-            return Whitened(np.zeros(1), np.ones(1), np.zeros(1), True, True, 0.0)
+            return Whitened(Rounded(np.zeros(1), np.ones(1), np.zeros(1), np.ones(1)), True, True)
         b = np.ones(shift.size)
         found_q, found_p = _factor("cov_q", cov_q), _factor("cov_p", cov_p)
         if found_q is None or found_p is None:
@@ -191,7 +179,8 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
     ratio = np.where(t < -0.5, direct, 1.0 + t)
     graded = np.abs(t).min() < 1e-3 * np.abs(t).max() or ratio.min() < 1e-2 or ratio.max() > 1e2
     doubtful = bool(singular or condition > 100.0 or graded)
-    return Whitened(np.where(t < -0.5, direct - 1.0, t), ratio, m, doubtful, singular, d * _DIGITS * condition)
+    t = np.where(t < -0.5, direct - 1.0, t)
+    return Whitened(Rounded(t, ratio, m, np.ones(t.size), error=d * _DIGITS * condition), doubtful, singular)
 
 
 def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cholesky_q: Floats | None) -> Whitened:
@@ -205,23 +194,23 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
     with np.errstate(over="ignore", invalid="ignore"):
         y, f = _solve(chol, a * shift), _solve(chol, a[:, None] * factor)
     if not (np.isfinite(y).all() and np.isfinite(f).all()):
-        raise ParameterError(
-            "factor and shift", "be within the range of floats in standard deviations of q", "an overflow"
-        )
+        rule = "be within the range of floats in standard deviations of q"
+        raise ParameterError("factor and shift", rule, "an overflow")
     u, s, _ = np.linalg.svd(f, full_matrices=False)
     t = sign * s * s
     ratio = (1.0 - s) * (1.0 + s) if sign < 0 else 1.0 + t
     if not (ratio > -1e-9).all():
         raise ParameterError("factor", "leave cov_q − F Fᵀ positive definite", f"a variance ratio of {ratio.min():.3g}")
-    m = u.T @ y
-    others = float(np.linalg.norm(y - u @ m))
-    if u.shape[1] < shift.size and others > 0:
-        t, ratio, m = np.append(t, 0.0), np.append(ratio, 1.0), np.append(m, others)
+    m, n, d = u.T @ y, np.ones(t.size), shift.size
+    others = float(np.linalg.norm(y - u @ m)) if t.size < d else 0.0
+    for distance, copies in ((others, float(others > 0)), (0.0, float(d - t.size - (others > 0)))):
+        if copies:  # the directions that F does not change: one with the other part of the shift, and those without
+            t, ratio, m, n = (np.append(a, x) for a, x in ((t, 0.0), (ratio, 1.0), (m, distance), (n, copies)))
     pivots = np.diagonal(chol)
-    condition = shift.size * float(pivots.max() / pivots.min()) ** 2
-    deficient = bool(((s > 0) & (s < 1e-6 * s.max(initial=0.0))).any()) and shift.size <= _SMALL
+    condition = d * float(pivots.max() / pivots.min()) ** 2
+    deficient = bool(((s > 0) & (s < 1e-6 * s.max(initial=0.0))).any()) and d <= EXACT_SIZE
     doubtful = bool(ratio.min(initial=1.0) < 1e-9) or deficient
-    return Whitened(t, ratio, m, doubtful, False, shift.size * _DIGITS * condition)
+    return Whitened(Rounded(t, ratio, m, n, error=d * _DIGITS * condition), doubtful)
 
 
 def _own_factor(cov: Floats) -> Floats:

@@ -41,7 +41,6 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import climb, outward, precision
-from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.bounds import best_exponent
@@ -200,7 +199,9 @@ def _search(envelope: LoewnerEnvelope, epsilon: float, order: int) -> _Best | No
         first = np.linspace(low, high, _SPLITS)
         exponent = K - np.outer(epsilon - first, s)
         where = exponent.argmin(axis=1)
-        covariance = np.minimum(exponent[np.arange(first.size), where], 0.0) if extreme else _still(epsilon - first)
+        covariance = np.minimum(exponent[np.arange(first.size), where], 0.0)
+        if not extreme:  # two equal laws
+            covariance = np.asarray(mean_shift_log_delta(epsilon - first, 0.0))
         mean = np.asarray(mean_shift_log_delta(first, envelope.shift_bound))
         for mean_first in (True, False):
             parts = (mean, first + covariance) if mean_first else (covariance, epsilon - first + mean)
@@ -230,9 +231,3 @@ def _mean_upper(shift: float, epsilon: float) -> float:
         return GaussianPair.from_ratios(1.0, shift=shift).certify(epsilon).upper
     except PrecisionError:
         return simple
-
-
-def _still(epsilon: Floats) -> Floats:
-    """Return log δ of two equal laws."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(-np.expm1(np.minimum(epsilon, 0.0))))

@@ -104,9 +104,8 @@ class RankOneEnvelope:
     def __post_init__(self) -> None:
         for name in ("shift_bound", "ratio_bound"):
             object.__setattr__(self, name, as_not_negative(name, getattr(self, name)))
+        _check_pieces(self)
         for piece in self.pieces:
-            if not isinstance(piece, RankOneEnvelope) or piece.pieces:
-                raise ParameterError("pieces", "be RankOneEnvelope values without pieces", type(piece).__name__)
             if not (piece.shift_bound <= self.shift_bound and piece.ratio_bound <= self.ratio_bound):
                 raise ParameterError("pieces", "lie within shift_bound and ratio_bound", repr(piece))
 
@@ -138,10 +137,15 @@ class DominatingPairs:
     pieces: tuple[DominatingPairs, ...] = ()
 
     def __post_init__(self) -> None:
-        for piece in self.pieces:
-            if not isinstance(piece, DominatingPairs) or piece.pieces:
-                raise ParameterError("pieces", "be DominatingPairs values without pieces", type(piece).__name__)
+        _check_pieces(self)
         object.__setattr__(self, "add", other_order(self.remove, self.add))
+
+
+def _check_pieces(envelope: RankOneEnvelope | DominatingPairs) -> None:
+    kind = type(envelope)
+    for piece in envelope.pieces:
+        if not isinstance(piece, kind) or piece.pieces:
+            raise ParameterError("pieces", f"be {kind.__name__} values without pieces", type(piece).__name__)
 
 
 def mean_envelope(sensitivity: Any, noise_variance: Any) -> DominatingPairs:

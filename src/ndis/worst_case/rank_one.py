@@ -114,9 +114,7 @@ def rank_one_search(
 
 
 @lru_cache(maxsize=64)  # a calibration asks again for the point it ends on, and so does the mechanism made from it
-def certified_rank_one(
-    envelope: RankOneEnvelope, epsilon: float, *, tolerance: float = 1e-3, relative_width: float = 1e-10
-) -> Enclosure:
+def certified_rank_one(envelope: RankOneEnvelope, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
     """Enclose the supremum of δ(ε) over the envelope: ball arithmetic certifies every leaf.
 
     The code rounds T/(1+T) up to a float. The lower end is that of the rounded envelope.
@@ -125,7 +123,7 @@ def certified_rank_one(
     >>> 1.219115e-05 < box.lower <= box.upper < 1.219116e-05
     True
     """
-    search = rank_one_search(envelope, epsilon, tolerance=tolerance)
+    search = rank_one_search(envelope, epsilon)
     upper = 0.0
     for leaf in search.leaves:
         near = leaf.log_bound >= search.lower - 1e-2
@@ -184,7 +182,12 @@ def _collapse(cells: _Cells, epsilon: float) -> _Cells:
 
 
 def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Mask]:
-    """Say if ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved."""
+    """Say if ε is above, or below, the mode of L + t·Gamma(times) on the whole cell; both False if not proved.
+
+    The derivatives of δ in c and t are slopes of such densities at ε, so on either side of a mode `_collapse` knows
+    their signs (thm:rank-one, proof of (b)). The mean lies between `lowest` and `highest`, and the mode within √3
+    standard deviations of it: below it if t > 0, above it if t < 0.
+    """
     q0, q1, sign = cells.q0, cells.q1, cells.sign
     wide, delta2 = sign > 0, cells.most**2
 
@@ -278,9 +281,7 @@ def _log_delta(excess: Floats, shift: Floats, epsilon: float) -> Floats:
     except PrecisionError:
         if len(excess) == 1:
             return np.zeros(1)
-        half = len(excess) // 2
-        parts = (_log_delta(excess[:half], shift[:half], epsilon), _log_delta(excess[half:], shift[half:], epsilon))
-        return np.concatenate(parts)
+        return np.concatenate([_log_delta(excess[[i]], shift[[i]], epsilon) for i in range(len(excess))])
 
 
 def _attained(cells: _Cells, epsilon: float) -> tuple[float, GaussianPair]:

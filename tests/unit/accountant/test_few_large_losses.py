@@ -14,7 +14,8 @@ from ndis.errors import PrecisionError
 
 # noise multiplier, rate, steps, ε: a narrow body and one jump, several jumps, and a body that goes part of the way
 SLOW = pytest.param(0.969, 1e-6, 400_000, 1.2, marks=pytest.mark.sweep)
-ONE = [(1.77, 7.6e-5, 269, 0.185), (1.98, 5.9e-4, 76, 1.24), SLOW]
+LONG = pytest.param(1.77, 7.6e-5, 269, 0.185, marks=pytest.mark.sweep)
+ONE = [LONG, (1.98, 5.9e-4, 76, 1.24), SLOW]
 SEVERAL = [(1.115, 1.17e-3, 114, 13.0), (4.76, 7.3e-5, 838_805, 0.244), (8.2, 4.3e-4, 2913, 0.065)]
 
 

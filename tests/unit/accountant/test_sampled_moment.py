@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.accountant.laws.mixture_steps import sampled_shift
+from ndis.accountant.laws.mixture import sampled_shift
 from ndis.profile import Group
 
 

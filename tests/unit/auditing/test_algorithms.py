@@ -60,6 +60,13 @@ def test_a_conviction_is_run_again():
         audit(CLAIM, algorithm=moody, data=ROWS, search=Search(seconds=0))
 
 
+def test_a_law_that_fails_on_a_neighbour_says_so():
+    full = len(ROWS)
+    law = lambda d: (np.zeros(2) if len(d) == full else np.full(2, math.nan), np.ones(2))  # noqa: E731
+    with pytest.raises(ParameterError, match=r"^mean returned by algorithm on a neighbour must be finite; got "):
+        audit(CLAIM, algorithm=law, data=ROWS)
+
+
 def test_messages_do_not_quote_what_was_returned():
     for law in (
         lambda d: ([math.nan, 0.123456], [1.0, 1.0]),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, LOUD, ROWS, SHIFT
-from ndis.auditing import AddAdversarial, AddRandom, AddRows, Claim, PairBatch, ProjectionLaw, RemoveEach, Search, audit
+from ndis.auditing import AddAdversarial, AddRows, Claim, PairBatch, ProjectionLaw, RemoveEach, Search, audit
 from ndis.errors import ParameterError
 
 
@@ -23,7 +23,7 @@ def noisy_sum(variance, columns=3):
         ({"pairs": [SHIFT], "mechanism": ProjectionLaw(5, 1.0, 1.0)}, "one of them"),
         ({"pairs": []}, "pairs must be at least one"),
         ({"pairs": [1.0]}, "GaussianPair or PrivacyProfile"),
-        ({"pairs": {"ratio": [1.0]}}, "keys of pairs"),
+        ({"pairs": {"ratio": [1.0]}}, "pairs must have the keys variance_ratio"),
         ({"pairs": {"variance_ratio": [1.0, math.nan]}}, "variance_ratio of pair 1 must be positive and finite"),
         ({"pairs": {"variance_ratio": [1.0], "shift": [math.inf]}}, "shift of pair 0 must be finite"),
         ({"pairs": {"variance_ratio": [1.0, -1.0]}}, "positive"),
@@ -74,7 +74,7 @@ def test_bad_rules():
         with pytest.raises(ParameterError, match="random_state"):
             Search(random_state=seed)
     with pytest.raises(ParameterError, match="row_norm_bound"):
-        AddRandom(row_norm_bound=math.nan)
+        AddAdversarial(row_norm_bound=math.nan)
     with pytest.raises(ParameterError, match="candidates"):
         AddRows([[math.nan]])
     with pytest.raises(ParameterError, match="columns of data"):
@@ -126,8 +126,6 @@ def test_a_bad_pair_of_a_batch_is_named():
 def test_bad_arguments_of_rules(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         AddAdversarial(**{"row_norm_bound": 1.0, **wrong})
-    with pytest.raises(ParameterError, match="count"):
-        AddRandom(row_norm_bound=1.0, count=-1)
 
 
 def test_what_only_an_algorithm_needs_is_refused_with_pairs():

@@ -13,7 +13,6 @@ from helpers.audits import CLAIM, SHIFT
 from ndis._search import smallest_safe
 from ndis.auditing import (
     AddAdversarial,
-    AddRandom,
     AddRows,
     AuditReport,
     Claim,
@@ -280,14 +279,14 @@ def test_rows_with_targets():
     algorithm = lambda d: (d[0].T @ d[1], np.full(3, 20.0))  # noqa: E731
     rules = [
         RemoveEach(),
-        AddRandom(row_norm_bound=1.0, target_bound=3.0, count=5),
+        AddAdversarial(row_norm_bound=1.0, target_bound=3.0, generations=1),
         AddAdversarial(row_norm_bound=1.0, target_values=(0.0, 1.0), generations=2),
     ]
     report = audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=rules))
     assert report.pairs_tried > 13
     assert len(report.how_chosen) == 3
     with pytest.raises(ParameterError, match="target_bound or target_values"):
-        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=AddRandom(row_norm_bound=1.0)))
+        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=AddAdversarial(row_norm_bound=1.0)))
 
 
 def test_replacing_one():

@@ -63,7 +63,7 @@ def browser() -> Iterator[Any]:
         reasons = []
         for path in (None, *filter(None, map(shutil.which, SYSTEM_BROWSERS))):
             try:
-                found = driver.chromium.launch(executable_path=path, args=list(QUIET))
+                found = driver.chromium.launch(executable_path=path, args=list(QUIET), timeout=600_000)
             except playwright.Error as error:
                 reasons.append(f"{path or 'the one of playwright'}: {str(error).splitlines()[0]}")
                 continue
@@ -94,7 +94,7 @@ class Visit:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.goto(address)
+        self.page.goto(address, timeout=600_000)  # a busy machine is no flaw
         self.address = address
 
     def __enter__(self) -> Visit:

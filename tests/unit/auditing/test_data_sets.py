@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -11,6 +12,7 @@ import ndis
 from helpers.audits import CLAIM
 from ndis import GaussianPair
 from ndis.auditing import Claim, DataSet, Domain, Search, audit
+from ndis.auditing.candidates import algorithm
 from ndis.auditing.candidates.data_sets import DataSets, data_words, kinds_of
 from ndis.auditing.candidates.edits import parts_of, row_count
 from ndis.errors import ParameterError
@@ -60,7 +62,7 @@ def test_every_data_set_and_every_neighbour_is_allowed(name, adjacency):
         parts = tuple(map(np.array, zip(*(domain.draw(random) for _ in range(7)), strict=True)))
         given = parts if domain.has_target else parts[0]
     sets = DataSets(given, domain, 3, 25, adjacency)
-    tour = sets.tour(random, lambda at, low, high: float(row_count(at(high))), 60.0)
+    tour = sets.tour(random, lambda at, low, high: float(row_count(at(high))))
     seen, step = 0, next(tour)
     while step is not None:
         data, edits = step
@@ -216,6 +218,29 @@ def test_copies_equal_the_block_matrix():
     )
     assert short.witness.enclosure.lower == pytest.approx(block.witness.enclosure.lower, rel=1e-11)
     assert short.epsilon_refuted == pytest.approx(block.epsilon_refuted, rel=1e-8)
+
+
+def test_time_ends_the_tour_and_the_report_says_so(monkeypatch):
+    """A clock of the test goes one second further each time it is read."""
+    seconds = itertools.count()
+    monkeypatch.setattr(algorithm.time, "monotonic", lambda: float(next(seconds)))
+    sums = lambda d: (d.sum(axis=0), np.full(1, 900.0))  # noqa: E731
+    data = DataSet(np.ones((2, 1)), domain=Domain(low=0.0, high=1.0))
+    tried = [audit(CLAIM, algorithm=sums, data=data, search=Search(seconds=given)) for given in (5, 50, 10**6)]
+    assert tried[0].pairs_tried < tried[1].pairs_tried < tried[2].pairs_tried
+    assert [any("ran out" in note for note in report.notes) for report in tried] == [True, True, False]
+
+
+def test_the_number_of_runs_ends_a_usual_audit():
+    """Some hundred runs: on any machine the count ends them, and not the clock."""
+    runs = itertools.count()
+
+    def sums(data):
+        next(runs)
+        return data.sum(axis=0), np.full(2, 900.0)
+
+    audit(CLAIM, algorithm=sums, data=DataSet(np.ones((30, 2)), domain=Domain(low=0.0, high=1.0)))
+    assert next(runs) < 2000
 
 
 def test_a_path_ends_at_the_jump():

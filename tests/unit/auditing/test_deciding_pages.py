@@ -151,7 +151,7 @@ def test_rounds_have_a_sentence_too():
 
 
 def test_the_banner_stands_only_where_data_may_show():
-    quiet = {"algorithm": lambda d: (d.sum(axis=0), np.full(1, 900.0)), "search": Search(seconds=0.01)}
+    quiet = {"algorithm": lambda d: (d.sum(axis=0), np.full(1, 900.0)), "search": Search(seconds=0)}
     made_up = audit(CLAIM, data=DataSet(domain=Domain(low=0.0, high=1.0, features=1)), **quiet)
     given = audit(CLAIM, data=np.ones((2, 1)), data_name="rides", **quiet)
     assert "Confidential" not in text_of(made_up.to_html())

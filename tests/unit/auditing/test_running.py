@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, ridge
-from ndis.auditing import AddAdversarial, AddRandom, RemoveEach, Search, audit
+from ndis.auditing import AddAdversarial, AddRows, RemoveEach, Search, audit
+from ndis.errors import ParameterError
 
 DATA = np.random.default_rng(0).standard_normal((30, 3))
 RULES = [
     RemoveEach(),
-    AddRandom(row_norm_bound=2.0, count=4),
+    AddRows(np.eye(3)),
     AddAdversarial(row_norm_bound=2.0, generations=3, offspring=4, starts=1),
 ]
 
@@ -32,16 +33,17 @@ def test_several_processes_say_the_same():
     assert two.delta_possible == pytest.approx(one.delta_possible, rel=1e-12)
 
 
-def test_what_cannot_be_sent_runs_in_threads(tmp_path):
+def test_what_no_other_process_can_get_is_refused(tmp_path):
     with (tmp_path / "open").open("w") as handle:
 
         def closed_over(data):
             assert not handle.closed
             return ridge(data)
 
-        report = audit(CLAIM, algorithm=closed_over, data=DATA[:6], workers=2, search=Search(seconds=0))
-    assert any("threads" in note for note in report.notes)
-    assert report.pairs_tried == 6
+        with pytest.raises(
+            ParameterError, match="workers must be 1 for an algorithm that no other process can get; got 2"
+        ):
+            audit(CLAIM, algorithm=closed_over, data=DATA[:6], workers=2, search=Search(seconds=0))
 
 
 def test_progress_is_shown_when_asked_for(capsys):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import pytest
@@ -184,7 +183,7 @@ def test_fixed_sizes_move_a_sum_twice():
     assert {one.verdict for one in report.findings} == {"refuted"}
 
 
-@pytest.mark.parametrize("sampler", ["weighted", "with-replacement", "unknown"])
+@pytest.mark.parametrize("sampler", ["weighted", pytest.param("with-replacement", marks=pytest.mark.sweep), "unknown"])
 def test_samplers_without_a_theorem_are_denied(sampler):
     report = audit_training(TrainingLoop(**SIZES, sampler=sampler, steps=240, history=((1.0, 1 / 240, 240),)))
     assert report.verdict != "sound"
@@ -220,22 +219,12 @@ def test_a_random_allocation_has_its_own_law():
         TrainingLoop(**{**loop, "batches": None})
 
 
-def test_a_heavy_record_is_drawn_several_times():
-    """One record with half of all weight, 16 draws: the number of its copies is binomial (thm:loop-pairs)."""
-    loop: dict[str, Any] = {"sampler": "weighted", "noise_multiplier": 4.0, "batch_size": 16, "steps": 1}
-    told = ((4.0, 16 / 100_000, 1),)
-    assert verdict(**loop, history=told) == "no guarantee known"
-    report = audit_training(TrainingLoop(**loop, largest_share=0.5, history=told))
-    chances = [math.comb(16, k) / 2**16 for k in range(17)]
-    law = ndis.PrivacyProfile.from_mixture(noise_multiplier=4.0, sensitivities=range(17), probabilities=chances)
-    assert report.verdict == "refuted"
-    assert report.epsilon_refuted == pytest.approx(law.epsilon(1e-5), rel=1e-3)
-    again = {**loop, "sampler": "with-replacement", "records": 100}
-    assert verdict(Claim(0.1, 1e-5), **again, drop_last=True) == "refuted"
-    assert (
-        verdict(Claim(0.1, 1e-5), **again) == "no guarantee known"
-    )  # the only batch may be the last, with fewer draws
-    assert verdict(Claim(5.0, 1e-5), **again) == "no guarantee known"
+def test_a_heavy_record_is_denied():
+    """One record may have half of all weight, and be drawn several times: no law here is about such batches."""
+    loop: dict[str, Any] = {"noise_multiplier": 4.0, "batch_size": 16, "steps": 1, "records": 100}
+    for sampler in ("weighted", "with-replacement"):
+        assert verdict(Claim(0.1, 1e-5), **loop, sampler=sampler) == "no guarantee known"
+        assert verdict(Claim(5.0, 1e-5), **loop, sampler=sampler) == "no guarantee known"
 
 
 def test_a_replaced_record_under_poisson_sampling_has_an_exact_law():

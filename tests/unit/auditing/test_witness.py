@@ -30,7 +30,6 @@ def test_nothing_reads_as_private():
         (GaussianPair.from_ratios(2.0).reversed(), "square of the coordinate with variance ratio 2"),
         (GaussianPair.from_ratios(1.5, copies=9), "sum of squares of the 9 coordinates"),
         (GaussianPair.from_ratios([1.5, 0.8], shift=[1.0, 2.0]), "quadratic form"),
-        (GaussianPair.from_ratios([1.5, 0.8, 1.1, 1.2, 1.3], shift=1.0), "6 smaller terms"),
     ],
 )
 def test_the_event_in_words(pair, words):
@@ -57,12 +56,10 @@ def test_a_sample_of_a_singular_pair():
     report = audit(Claim(0.5, 0.01), pairs=[profile])
     assert report.refuted
     assert report.epsilon_refuted == math.inf
-    assert "probability 0.1 under p and 0 under q" in report.witness.event
+    assert "the record is in the sample with probability 0.1" in report.witness.event
     assert audit(Claim(0.5, 0.1), pairs=[profile]).epsilon_refuted != math.inf
     backwards = PrivacyProfile(LOUD, SINGULAR.reversed()).subsampled(0.1)
-    event = audit(Claim(0.01, 0.05), pairs=[backwards]).witness
-    assert event.side == "add"
-    assert "probability 1 under p and 0.9 under q" in event.event
+    assert audit(Claim(0.01, 0.05), pairs=[backwards]).witness.side == "add"
 
 
 def test_words_of_profiles_under_replace_one():

@@ -136,7 +136,7 @@ class TestData:
         assert "mechanism must" in refused("--mechanism", "model.py:number", "--epsilon", 0.5, "--delta", 1e-6)
 
     def test_more_neighbours(self, workplace):
-        base = {"claim": CLAIM, "algorithm": "model.py:quiet", "data": "rows.npy"}
+        base = {"claim": CLAIM, "algorithm": "model.py:quiet", "data": "rows.npy", "seconds": 0}
         assert "8 pairs" in passed(write({**base, "candidates": [[1, 0, 0], [0, 1, 0]]}))
         claim = {**CLAIM, "adjacency": "replace-one"}
         assert "12 pairs" in passed(write({**base, "claim": claim, "candidates": [[1, 0, 0], [0, 1, 0]]}))
@@ -146,6 +146,7 @@ class TestData:
 
     def test_in_parallel(self, workplace):
         options = ("--data", "rows.npy", "--algorithm", "model.py:quiet", "--epsilon", 1, "--delta", 1e-6, "--json")
+        options += ("--seconds", 0)
         assert passed(*options, "--workers", 2) == passed(*options)
 
     def test_interrupted(self, workplace):

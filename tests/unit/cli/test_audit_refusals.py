@@ -140,7 +140,10 @@ class TestBadInput:
                 "model.py:raises",
                 "algorithm model.py:raises must return (mean, covariance); got ValueError in model.py, line ",
             ),
-            ("model.py:raises_later", "algorithm model.py:raises_later must return (mean, covariance); got ValueError"),
+            (
+                "model.py:raises_later",
+                "algorithm model.py:raises_later on a neighbour must return (mean, covariance); got ValueError",
+            ),
             ("model.py:leaves", "algorithm model.py:leaves must return (mean, covariance); got SystemExit"),
             ("model.py:one", "algorithm must return (mean, covariance) or a Gaussian; got "),
             ("model.py:wrong_shapes", "covariance returned by algorithm must have shape (3, 3)"),
@@ -159,6 +162,19 @@ class TestBadInput:
         assert found.removeprefix("--").startswith(message)
         assert "secret" not in found
         assert not (workplace / "r.html").exists()
+
+    @pytest.mark.parametrize("name", ["model.py", "rows.csv", "rows.npy"])
+    def test_a_program_or_a_table_is_no_claim_file(self, workplace, name):
+        found = refused(name, "--epsilon", 1, "--delta", 1e-6)
+        assert found.startswith(
+            f"file must be a claim file, TOML or JSON; got {name!r}; name a function with --algorithm"
+        )
+
+    def test_a_column_of_text_is_no_column_of_numbers(self, workplace):
+        (workplace / "text.csv").write_text("a,name\n1,x\n2,y\n")
+        options = ("--algorithm", "model.py:quiet", "--epsilon", 1, "--delta", 1e-6)
+        found = refused("--data", "text.csv", "--header", *options)
+        assert found.endswith("leave out columns of text (columns), or state a schema")
 
     def test_in_parallel(self, workplace):
         options = ("--algorithm", "model.py:raises_later", "--epsilon", 1, "--delta", 1e-6, "--workers", 2)

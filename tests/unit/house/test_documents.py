@@ -90,3 +90,23 @@ def test_the_examples_of_the_release_engine_run() -> None:
     whole = names["exact_gram"](names["rows"], row_norm_bound=5.0)  # type: ignore[operator]
     assert parts[0].finish() == whole  # type: ignore[index]
     np.testing.assert_allclose(names["gram"].layout.joint_norm_bound, np.sqrt(35))  # type: ignore[attr-defined]
+
+
+def test_every_command_that_a_page_names_is_there() -> None:
+    """Numbers and pictures of the documents come from commands; this holds that each can still be run."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    for page in (*PAGES, ROOT / "CONTRIBUTING.md"):
+        text = page.read_text(encoding="utf-8")
+        for module in re.findall(r"python -m (benchmarks[\w.]*)", text):
+            place = ROOT.joinpath(*module.rstrip(".").split("."))
+            assert place.is_dir() or place.with_suffix(".py").exists(), (page.name, module)
+        for script in re.findall(r"python ((?:examples|docs|\.ci)/[\w/]+\.py)", text):
+            assert (ROOT / script).exists(), (page.name, script)
+        assert set(re.findall(r"`make ([a-z-]+)`", text)) <= targets, page.name
+
+
+def test_every_picture_is_drawn_by_a_command() -> None:
+    listed = (ROOT / "docs" / "figures.py").read_text() + (ROOT / "CONTRIBUTING.md").read_text()
+    pictures = [path.stem for path in (ROOT / "docs" / "img").iterdir()]
+    assert len(pictures) > 8
+    assert [name for name in pictures if not re.search(rf"\b{name}(\.png)?\b", listed)] == []

@@ -3,13 +3,15 @@
 import doctest
 import importlib
 import inspect
+import re
 
 import pytest
 
 import ndis
-from helpers.public_api import PACKAGES, in_reference
+from helpers.public_api import PACKAGES, REFERENCE, in_reference
 
 LISTED = in_reference()
+RETURNED = re.findall(r"^   ~([\w.]+)$", REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 NOT_SHOWN = {"DEFAULT_FRACTIONAL_BITS", "Column"}  # a number, and a union of the column classes
 
 
@@ -23,17 +25,24 @@ def test_every_public_name_is_listed(package):
 
 
 def listed(name):
+    if "._" in name:
+        importlib.import_module(f"ndis.{name.rpartition('.')[0]}")
     thing = ndis
     for step in name.split("."):
         thing = getattr(thing, step)
     return thing
 
 
-@pytest.mark.parametrize("name", sorted(LISTED))
+@pytest.mark.parametrize("name", sorted({*LISTED, *RETURNED}))
 def test_every_listed_name_is_there(name):
     assert listed(name).__doc__
 
 
+def test_what_people_hold_in_hand_is_listed():
+    shown = {name.rpartition(".")[2] for name in RETURNED}
+    assert {"CoefficientTable", "Receipt", "Stage", "Unshrunk"} <= shown
+
+
 def test_every_listed_name_has_an_example():
     examples = doctest.DocTestParser().get_examples
-    assert not [name for name in sorted(LISTED) if not examples(inspect.getdoc(listed(name)))]
+    assert not [name for name in sorted({*LISTED, *RETURNED}) if not examples(inspect.getdoc(listed(name)))]

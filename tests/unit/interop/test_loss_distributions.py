@@ -58,7 +58,7 @@ def test_no_epsilon_below_that_of_the_profile(name: str) -> None:
 
 
 @pytest.mark.parametrize("share", [UNCERTAINTY, -UNCERTAINTY])
-@pytest.mark.parametrize("repeats", [0, 20])
+@pytest.mark.parametrize("repeats", [0, pytest.param(20, marks=pytest.mark.sweep)])
 def test_uncertain_pairs_are_rounded_up(share: float, repeats: int) -> None:
     """The δ of the floats lie on the wrong side of the exact ones for one sign, and the distribution does not."""
     exact = GaussianPair.from_ratios(1.25, shift=0.5, copies=4)

@@ -149,15 +149,6 @@ def test_opacus_813_weights():
     assert replaced.loop.rate == 0.125  # 781 times 16 / 100,000: as accounted, though not as asked for
 
 
-def test_weights_that_are_public():
-    """One record with half of all weight, in each of 8 batches of 16; the last one may not be full."""
-    weights = [1.0] * 999 + [999.0]
-    loader = Loader(1000, 16, WeightedRandomSampler(weights, 128))
-    run: dict[str, Any] = {"noise": 4.0, "parameters": 22, "steps": 8, "poisson_sampling": False}
-    assert audited(loader, ("records", "weights"), **run, claim=Claim(5.0, 1e-5)).verdict == "refuted"
-    assert audited(loader, **run, claim=Claim(5.0, 1e-5)).verdict == "no guarantee known"
-
-
 def test_jax_privacy_84_batches_in_order():
     """Fixed batches in the order of the data, accounted as Poisson samples: 5 passes over 468 batches of 128."""
     steps = 5 * 468

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ndis.learn._clips import EDGES, FINE_EDGES, last_clip, next_clip, tail
 from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
 from ndis.learn._inference import unshrunk
 from ndis.learn._linear_regression import LastRound, fit_rounds
-from ndis.learn._clips import EDGES, FINE_EDGES, last_clip, next_clip, tail
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from ndis.learn import (
     PrivateLogisticRegression,
     _logistic_regression,
 )
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 
 X = np.random.default_rng(0).normal(size=(50, 2))
 

@@ -309,8 +309,8 @@ class TestGaussianProcess:
 
     def test_units(self, frame: Any, tmp_path: Path) -> None:
         query = pd.DataFrame({"age": np.linspace(20, 88, 5)})
-        small = frame.dropna()[:300]
-        how: dict[str, Any] = {"query": query, "max_records": 300, "noise_variance": 1.0, "kernel": RBF(2.0)}
+        small = frame.dropna()[:120]
+        how: dict[str, Any] = {"query": query, "max_records": 120, "noise_variance": 1.0, "kernel": RBF(2.0)}
         for data, options in sources(small, tmp_path):
             model = PrivateGaussianProcess(epsilon=1000.0, delta=1e-2, **how, schema=self.SCHEMA)
             model.fit_data(data, **options)

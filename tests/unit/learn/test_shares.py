@@ -9,7 +9,7 @@ import pytest
 
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression
-from ndis.learn._linear_regression import calibrated_rounds, divided
+from ndis.learn._linear_regression import calibrated_rounds, chosen_shares
 from ndis.mechanisms.rounds import GaussianRounds
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -32,11 +32,10 @@ def test_a_share_that_follows_from_answers_leaves_the_law_of_the_loss():
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("few", [False, True])
-@pytest.mark.parametrize("early", [1.0, 0.05])
-def test_other_shares_add_up_to_no_more(adjacency, few, early):
+@pytest.mark.parametrize("records", [-50.0, 500.0, 1e6])
+def test_other_shares_add_up_to_no_more(adjacency, few, records):
     budget = calibrated_rounds(**BUDGET, adjacency=adjacency, rounds=6, clipped=True)
-    chosen = divided(6, first=budget.count_shares[:1], few=few, early=early)
-    chosen["sum_shares"][0] *= 1 - 1e-9
+    chosen = chosen_shares(budget, records=records, predictors=3, few=few, asked=1)
     other = budget.reshared(2, **chosen)
     assert other.shift == budget.shift
     assert other.count_shares[:2] == budget.count_shares[:2]

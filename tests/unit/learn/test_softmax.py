@@ -36,7 +36,7 @@ def model(**changes):
     return PrivateLogisticRegression(**{"row_norm_bound": 1.5, "random_state": 1, **changes})
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("adjacency", ["add-remove", pytest.param("replace-one", marks=pytest.mark.sweep)])
 def test_scikit_learn_battery(adjacency):
     estimator = PrivateLogisticRegression(row_norm_bound=3.0, random_state=0, adjacency=adjacency)
     keeps_conventions(estimator, IN_CONFLICT)

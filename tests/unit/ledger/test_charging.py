@@ -28,7 +28,7 @@ def test_a_release_is_reserved_committed_and_named_in_its_receipt(tmp_path):
     assert [entry.action for entry in ledger.history()] == ["reserve", "commit"]
     first = ledger.history()[0]
     assert release.receipt.ledger == {"data_name": "visits", "entry": 1, "head": first.digest}
-    assert ndis.mechanisms.receipt.Receipt.from_json(release.receipt.to_json()) == release.receipt
+    assert ndis.mechanisms.mechanism.Receipt.from_json(release.receipt.to_json()) == release.receipt
     release.save(tmp_path / "release.json")
     assert type(release).load(tmp_path / "release.json").receipt == release.receipt
 

@@ -109,12 +109,3 @@ def test_epsilon_and_delta_are_functions_and_the_target_is_a_number():
     assert (mechanism.target_epsilon, mechanism.target_delta) == (1.0, 1e-5)
     assert mechanism.epsilon(1e-5) == pytest.approx(1.0, rel=1e-9)
     assert mechanism.delta(1.0) == pytest.approx(1e-5, rel=1e-9)
-
-
-def test_a_copy_of_version_0_2_still_loads():
-    mechanism = GaussianMechanism.calibrated(epsilon=1.0, delta=1e-5, sensitivity=1.0)
-    old = {name.removeprefix("target_"): value for name, value in vars(mechanism).items()}
-    again = object.__new__(GaussianMechanism)
-    again.__setstate__(old)
-    assert vars(again) == vars(mechanism)
-    assert again.delta(1.0) == mechanism.delta(1.0)

@@ -171,9 +171,9 @@ def test_with_ridge_states_what_the_ridge_gives():
         )
         assert again.target_epsilon == pytest.approx(1.0, rel=1e-9)
         assert again.calibration == "given"
-    with pytest.raises(TypeError, match="needs sketch_size"):
+    with pytest.raises(TypeError, match=r"missing .*sketch_size"):
         ndis.RandomProjection.with_ridge(ridge=1.0, delta=1e-6, row_norm_bound=1.0)
-    with pytest.raises(TypeError, match="has no rate"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'rate'"):
         ndis.RandomProjection.with_ridge(ridge=1.0, delta=1e-6, row_norm_bound=1.0, sketch_size=1, rate=0.5)
     for ridge in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ParameterError, match="ridge"):

@@ -67,7 +67,7 @@ def test_the_ridge_follows_the_test(monkeypatch):
         (shift + 1000.0, 2.0**-10),
     ):
         levels.append(level)
-        found = TESTED._ridge_after(TESTED._test(gram, SystemBits()))
+        found = TESTED.ridge_in(TESTED._test(gram, SystemBits()))
         assert found == pytest.approx(ridge, abs=2e-3)
         assert found >= min(ridge, TESTED.ridge) - 1e-12
     assert set(seen) == {least_eigenvalue_floor(gram, step=Fraction(1, 4096))}
@@ -113,7 +113,8 @@ def test_the_noisy_eigenvalue_is_given_out_and_sets_the_ridge(tmp_path):
         release = LOOSE.release(np.ones((records, 1)))
         noisy = release.receipt.parameters["noisy_eigenvalue"]
         assert abs(noisy - records) < 8 * LOOSE.test_noise_std  # false alarm: 1e-15
-        assert release.ridge == LOOSE._ridge_after(noisy) == release.receipt.parameters["released_ridge"]
+        assert release.ridge == LOOSE.ridge_in({"noisy_eigenvalue": noisy})
+        assert release.ridge == release.receipt.parameters["released_ridge"]
         release.save(tmp_path / str(records))
         again = ProjectionRelease.load(tmp_path / str(records))
         assert (again.receipt, again.ridge) == (release.receipt, release.ridge)
@@ -126,7 +127,8 @@ def test_what_is_attained_is_attained(order):
     centre, other = (1.0, 0.0) if order == "remove" else (0.0, 1.0)
 
     def integrand(y: float) -> float:
-        pair = ndis.GaussianPair.from_ratios(1.0 + 1.0 / LOOSE._ridge_after(y), copies=LOOSE.sketch_size)
+        ridge = LOOSE.ridge_in({"noisy_eigenvalue": y})
+        pair = ndis.GaussianPair.from_ratios(1.0 + 1.0 / ridge, copies=LOOSE.sketch_size)
         loss = ((y - other) ** 2 - (y - centre) ** 2) / (2 * std**2)
         given = pair if order == "remove" else pair.reversed()
         return float(norm.pdf(y, centre, std)) * given.delta(epsilon - loss)

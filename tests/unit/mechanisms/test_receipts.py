@@ -18,7 +18,7 @@ from helpers.models import mean_of
 from ndis._exact import exact_array
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLogisticRegression
-from ndis.mechanisms.receipt import Receipt
+from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.releases import GaussianRelease, ProjectionRelease
 from ndis.models import GaussianProcess
 

@@ -1,4 +1,4 @@
-"""How large a sketch should be: the table, its picture, questions that are refused."""
+"""How large a sketch should be: the table, and questions that are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def test_sketch_sizes():
     assert row.error_bound <= 1.1 * min(errors)
     aimed = ndis.RandomProjection.sizes(**public, gram_norm_bound=1e3, target_error=errors[3])
     assert aimed.recommended == table.rows[3].sketch_size
-    assert len(table.plot().lines) == 3
 
 
 @pytest.mark.parametrize(
@@ -45,14 +44,3 @@ def test_bad_questions_about_the_size(bad):
     public = {"epsilon": 1.0, "delta": 1e-6, "row_norm_bound": 2.0, "columns": 4, "sketch_sizes": [64]}
     with pytest.raises(ParameterError):
         ndis.RandomProjection.sizes(**{**public, **bad})
-
-
-def test_picture_of_sketch_sizes():
-    from matplotlib.figure import Figure
-
-    table = ndis.RandomProjection.sizes(epsilon=1, delta=1e-6, row_norm_bound=1, columns=2, sketch_sizes=[20, 40])
-    ax = table.plot(Figure().subplots())
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("sketch size", "spectral norm")
-    assert not ax.get_legend().get_frame_on()
-    assert not ax.spines["top"].get_visible()
-    assert not ax.spines["right"].get_visible()

@@ -161,7 +161,7 @@ def test_covariances_are_checked(covariance: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"grid": 0.3}, "grid must be a power of two"),
+        ({"grid": 0.3}, "grid must be a positive power of two"),
         ({"grid": 0.0}, "grid must be a positive power of two"),
         ({"grid": math.nan}, "grid must be a positive power of two"),
         ({"size": -1}, "size must be a number of vectors"),

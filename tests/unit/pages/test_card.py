@@ -112,7 +112,7 @@ class TestCommand:
             ((), "input must be FILE or --noise-multiplier; got neither"),
             (("--noise-multiplier", 0), "--noise-multiplier must"),
             (("--noise-multiplier", 1, "--delta", 2), "--delta must lie strictly between 0 and 1"),
-            (("--noise-multiplier", 1, "-o", "card.txt"), "-o must end in .html, .json, .png, .svg, .pdf"),
+            (("--noise-multiplier", 1, "-o", "card.txt"), "-o must end in .html, .json, .png, .svg or .pdf"),
         ],
     )
     def test_refusals(self, words, message):

@@ -10,9 +10,8 @@ from helpers.pairs import agree
 from ndis import GaussianPair
 from ndis._balls import precision
 from ndis.spectrum.certified import _delta_ball
-from ndis.spectrum.dense import _clusters
+from ndis.spectrum.dense import Diagonal, _clusters
 from ndis.spectrum.invariants import Directions
-from ndis.spectrum.verified_eigen import Diagonal
 
 
 def test_where_the_integrand_decays_algebraically() -> None:

@@ -9,7 +9,7 @@ from flint import arb, arb_mat
 from scipy.linalg import eigh
 
 from ndis._balls import precision
-from ndis.spectrum.verified_eigen import diagonalise
+from ndis.spectrum.dense import diagonalise
 
 BITS = 160
 

@@ -28,8 +28,8 @@ line refuses in `log_moment`, and its stand-ins take its place.
 - `delta`: δ(ε) of the step alone, for any ε. It is the rigorous tail bound of the law, and the discretised stand-ins
   of `ndis.accountant.stand_ins` are made from it where no sum of moments is short enough.
 
-**Joining a composition.** `ndis.accountant.composition.Composition` takes objects with the two members of `Release`. It
-asks them for their law in one order and composes whatever laws it gets.
+**Joining a composition.** `ndis.accountant.composition.Composition` composes whatever laws it gets, each with its
+number of steps.
 
 **Joining a profile.** A step that is no Gaussian pair is a frozen dataclass in the file of its law, a `StepKind`. Its
 fields are the exact inputs, as JSON can hold them, and `__post_init__` checks them. `ndis._groups.STEP_KINDS` lists the
@@ -39,7 +39,9 @@ classes. Then profiles count equal steps, compose them with all others, and writ
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from flint import acb, acb_mat, arb
@@ -49,52 +51,72 @@ from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
-__all__ = ["BallLaw", "Complexes", "Law", "Release", "StepKind", "geometric", "product", "sampled_view"]
+__all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "kept", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Law(Protocol):
-    """Evaluate the moments of one step in floats.
+class Law:
+    """Evaluate the moments of one step in floats. What stands here with a value is usual, and a law may do better.
 
     Attributes
     ----------
     mean : float
         The mean loss E L.
+    size : float
+        See `uncertainty`.
+    ends : tuple of float
+        The least and the largest loss; may be −inf and inf.
     limit : float
         M(s) is finite for 0 ≤ Re s < limit; may be inf.
     largest : float
         The phase of e^{sL} turns by at most |Im s|·largest where it counts; 0 for a closed form, which loses no digits.
-    ends : tuple of float
-        The least and the largest loss; may be −inf and inf.
     uncertainty : float
         Rounding of the inputs moved a loss x by up to uncertainty·(size + |x|); 0 if the inputs are exact.
-    size : float
-        See `uncertainty`.
+    accuracy : float
+        The aim for the error of log δ, relative to 1 + |log δ|.
+    atom : float
+        The probability of the loss 0.
     """
 
     mean: float
-    limit: float
-    largest: float
-    ends: tuple[float, float]
-    uncertainty: float
     size: float
+    ends: tuple[float, float]
+    limit = math.inf
+    largest = 0.0
+    uncertainty = 0.0
+    accuracy = 1e-11
+    atom = 0.0
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""
-
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
+        raise NotImplementedError
 
     def reversed(self) -> Law:
         """Return the law of the other order."""
+        raise NotImplementedError
 
     def enclosed(self) -> BallLaw:
         """Return the law in balls, at the working precision."""
+        raise NotImplementedError
+
+    def far_losses(self, s: float) -> tuple[float, float]:
+        """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
+        return 0.0, 0.0
+
+    def left_out(self, c: float) -> float:
+        """Return log of the share of the law, tilted by e^{cL}, that the moments leave out."""
+        return -math.inf
+
+    def whole(self) -> Law:
+        """Return the law whose moments leave nothing out."""
+        return self
 
 
-class BallLaw(Protocol):
-    """Enclose the moments of one step; the module says what each method must prove.
+class BallLaw:
+    """Enclose the moments of one step; the module says what each method must prove. A law may refuse what it lacks.
 
     Attributes
     ----------
@@ -102,39 +124,38 @@ class BallLaw(Protocol):
         M(c) is finite for 0 ≤ c < limit, rounded down; may be inf.
     """
 
-    limit: float
+    limit = math.inf
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise PrecisionError("a law of the composition has no sum of moments, or no closed form")
 
     def log_moment(self, c: float) -> float:
         """Return log M(c) in floats, for a plan."""
+        self._refuse()
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the ceiling at c + iy less log M(c) in floats, for a plan; at most 0."""
+        return 0.0
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c) for a real c > 0."""
+        self._refuse()
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose M(c + ik·step) for k = 0 … count − 1."""
+        self._refuse()
 
     def ceiling(self, c: float, y: float, digits: float) -> Ball:
         """Bound |M(c + iy')| for every y' ≥ y."""
+        return self.moment(c, digits).upper()
 
     def ends(self) -> tuple[Ball, Ball]:
         """Enclose the least and the largest loss."""
+        return arb.neg_inf(), arb.pos_inf()
 
     def delta(self, epsilon: float) -> Ball:
         """Enclose the δ(ε) of the step alone."""
-
-
-class Release(Protocol):
-    """Describe equal releases of one mechanism, for a composition."""
-
-    @property
-    def count(self) -> int:
-        """Return the number of releases."""
-
-    def law(self, order: Order) -> Law:
-        """Return the law of one release in one order."""
+        self._refuse()
 
 
 class StepKind(Protocol):
@@ -162,6 +183,19 @@ class StepKind(Protocol):
         """Return the law of one step in one order."""
 
 
+def kept(method: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a method of an object that never changes: it keeps what it returned, by its arguments."""
+
+    @wraps(method)
+    def known(*args: P.args, **kwargs: P.kwargs) -> R:
+        store = vars(args[0]).setdefault("_kept", {})
+        if (key := (method.__name__, *args[1:])) not in store:
+            store[key] = method(*args, **kwargs)
+        return store[key]  # type: ignore[no-any-return]
+
+    return known
+
+
 def product(rates: tuple[float, ...]) -> Ball:
     """Enclose the product of some rates at the working precision."""
     total = arb(1)
@@ -170,17 +204,17 @@ def product(rates: tuple[float, ...]) -> Ball:
     return total
 
 
-def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ball, Ball]:
-    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling), or δ(ε) itself.
+def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> tuple[Ball, Ball | None]:
+    """Return (w, ε') with δ(ε) = w·δ'(ε') for one Poisson sample at this rate (thm:poisson-sampling).
 
-    δ' belongs to the pair without sampling, of the same order. δ(ε) is known where it lies beyond an end of the loss.
+    δ' belongs to the pair without sampling, of the same order. Beyond an end of the loss w is δ(ε) itself, and ε' None.
     """
     grown = arb(epsilon).expm1()
     weight = rate if remove else rate - (1 - rate) * grown
     if weight <= 0:
-        return arb(0)
+        return arb(0), None
     if remove and grown + rate <= 0:
-        return -grown
+        return -grown, None
     ratio = 1 + grown / rate if remove else rate * arb(epsilon).exp() / weight  # e^ε'
     inner = (grown / weight).log1p() if ratio > 0.5 else ratio.log()
     if not inner.is_finite():
@@ -188,22 +222,25 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> Ball | tuple[Ba
     return weight, inner
 
 
-def geometric(weights: list[Any], logs: list[Any], error: Ball, step: Ball, count: int) -> list[Any]:
+def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ball, count: int) -> list[Any]:
     """Enclose Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, by products of two matrices in C.
 
-    The terms fall with k. Those that are certainly small from some k on are dropped there, and join the error.
+    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small, or are so from
+    some k on, are dropped and join the error.
 
     >>> values = geometric([acb(2)], [acb(0, 1)], arb(0), arb(1), 3)  # 2e^{−k}
     >>> [round(float(v.real), 6) for v in values]
     [2.0, 0.735759, 0.270671]
     """
-    turn = acb(0, step)
+    turn, small = acb(0, step), (error / (4 * len(weights) + 1)).lower()
+    pairs = [(weight, log) for weight, log in zip(weights, logs, strict=True) if not weight.abs_upper() < small]
+    error += small * (len(weights) - len(pairs))
+    weights, logs = [weight for weight, _ in pairs], [log for _, log in pairs]
     height = math.isqrt(count - 1) + 1
     near = _powers([(turn * log).exp() for log in logs], height)
     far = _powers([(height * turn * log).exp() for log in logs], -(-count // height))
     rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    sizes = [weight.abs_upper() if log.imag >= 0 else arb.pos_inf() for weight, log in zip(weights, logs, strict=True)]
-    small = (error / (4 * len(weights) + 1)).lower()
+    sizes = [weight.abs_upper() for weight in weights]
     out: list[Any] = []
     start = 0
     while start < len(far):

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE, tail
-from ndis.accountant.laws import BallLaw, Complexes
+from ndis.accountant.laws import BallLaw, Complexes, Law
 from ndis.accountant.laws.allocation_balls import AllocationBalls
 from ndis.accountant.laws.mixture import complex_log1p, quiet
 from ndis.errors import ParameterError, PrecisionError
@@ -182,7 +182,7 @@ def _losses(epoch: _Epoch, count: int) -> _Losses:
     return _Losses(epoch, count)
 
 
-class Allocation:
+class Allocation(Law):
     """Evaluate one epoch in which each record goes to one of several bins.
 
     >>> law = AllocationStep(1.0, 10).law("remove")
@@ -201,7 +201,7 @@ class Allocation:
                 f"{1.0 / _SHIFTS[1]:g} and {1.0 / _SHIFTS[0]:g}"
             )
         self.step, self.shift, self.bins, self.remove = step, shift, step.bins, order == "remove"
-        self.limit, self.ends, self.uncertainty = math.inf, (-math.inf, math.inf), 0.0
+        self.ends = (-math.inf, math.inf)
         self.size = 0.5 * shift**2  # the mean loss if the bin were known, as for a sampled mean shift
         self._epoch = _epoch(shift, step.bins)
         loss, log_p, _ = self._tilted(1.0)
@@ -229,8 +229,8 @@ class Allocation:
         """Return the law in balls. It has moments in the add order only."""
         if self.remove:
             raise PrecisionError("an epoch of random allocation has no moments in the remove order")
-        step = self.step
-        return AllocationBalls(lambda: arb(step.passes).sqrt() / arb(step.noise_multiplier), step.bins, self._log_moment)
+        passes, noise = self.step.passes, self.step.noise_multiplier
+        return AllocationBalls(lambda: arb(passes).sqrt() / arb(noise), self.bins, self._log_moment)
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)
@@ -255,10 +255,6 @@ class Allocation:
         value = top + math.log(float(share.sum()))
         error = float((share * doubt).sum() / share.sum()) + 8.0 * _UNIT * (8.0 + abs(value))
         return value, error + math.exp(min(2.0 - _DEPTH - value, 100.0))
-
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Return 0, 0: the sums of losses serve where they matter."""
-        return 0.0, 0.0
 
     @quiet
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:

@@ -40,6 +40,7 @@ import scipy
 from flint import acb, arb, ctx, fmpz, fmpz_poly
 
 from ndis._balls import Ball, precision
+from ndis.accountant.laws import BallLaw
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
@@ -74,7 +75,7 @@ class _Grid(NamedTuple):
     outer: int
 
 
-class AllocationBalls:
+class AllocationBalls(BallLaw):
     """Enclose the moments of one epoch at the working precision.
 
     Parameters
@@ -94,14 +95,18 @@ class AllocationBalls:
     """
 
     def __init__(self, exact_shift: Callable[[], Ball], bins: int, log_moment: Callable[[float], float]) -> None:
-        self._exact_shift, self.bins, self.log_moment = exact_shift, bins, log_moment
-        self.mu, self.limit = float(exact_shift()), math.inf
+        self._exact_shift, self.bins, self._log_moment = exact_shift, bins, log_moment
+        self.mu = float(exact_shift())
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
 
     @property
     def shift(self) -> Ball:
         """Return μ at the working precision."""
         return self._exact_shift()
+
+    def log_moment(self, c: float) -> float:
+        """Return log M(c) in floats."""
+        return self._log_moment(c)
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the ceiling at c + iy less log M(c)."""
@@ -111,14 +116,6 @@ class AllocationBalls:
         """Bound |M(c + iy')| for all y' ≥ y by e^{−μ²y²/2t} M(c)."""
         fall = (self.shift * arb(y)) ** 2 / (2 * self.bins)
         return (self.moment(c, digits) * (-fall).exp()).upper()
-
-    def ends(self) -> tuple[Ball, Ball]:
-        """Return the ends of the loss: there are none."""
-        return arb.neg_inf(), arb.pos_inf()
-
-    def delta(self, epsilon: float) -> Ball:
-        """Refuse: δ(ε) of one epoch is a sum of its moments too."""
-        raise PrecisionError("one epoch of random allocation has no closed form")
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""
@@ -328,7 +325,8 @@ class _FixedPoint(NamedTuple):
         pieces = [[value.real for value in values], [value.imag for value in values]]
         error = 2 * (max(max(x.rad() for x in piece) for piece in pieces) + arb(2) ** -bits)
         total = sum(sizes, arb(0)) + len(values) * error
-        return cls(*(fmpz_poly([_shifted(x, bits) for x in piece]) for piece in pieces), bits, error, total)
+        real, imag = (fmpz_poly([_shifted(x, bits) for x in piece]) for piece in pieces)
+        return cls(real, imag, bits, error, total)
 
     def times(self, other: _FixedPoint, wanted: list[int]) -> list[Any]:
         """Enclose some coefficients of the product. The integers are exact: Σ (xy − XY) = Σ (x − X) y + X (y − Y)."""

@@ -50,7 +50,7 @@ class FixedSize(Mixture):
         """Return the law itself: both orders are equal."""
         return self
 
-    def enclosed(self) -> ProfileOnly:  # type: ignore[override]  # it has no moments in balls
+    def enclosed(self) -> ProfileOnly:
         """Return the law in balls: δ(ε) = 1 − e^ε + e^ε δ(−ε) for a pair that is its own reverse."""
         inner = self.one_sided.enclosed()
 

@@ -53,7 +53,7 @@ class Labelled(Mixture):
         """Return the law without the windows of the mixtures."""
         return Labelled((self.laws[0].whole(), self.laws[1].whole()), self._chances)
 
-    def enclosed(self) -> ProfileOnly:  # type: ignore[override]  # it has no moments in balls
+    def enclosed(self) -> ProfileOnly:
         """Return the law in balls: δ(ε) = Σ pᵢ δᵢ(ε)."""
         pairs = list(zip(self._chances(), [law.enclosed() for law in self.laws], strict=True))
         lows, highs = zip(*(law.ends() for _, law in pairs), strict=True)

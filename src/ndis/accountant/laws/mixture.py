@@ -29,19 +29,19 @@ import math
 from collections.abc import Callable
 from copy import copy
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ndis._compile import compiled
-from ndis._validate import Floats
-from ndis.accountant.laws import Complexes
+from ndis._validate import Floats, Order
+from ndis.accountant.laws import BallLaw, Complexes, Law, P, R, product
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
+from ndis.accountant.laws.plain import exact_directions
 from ndis.errors import PrecisionError
+from ndis.spectrum.invariants import Invariants
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
+LEAST_SHIFT = 1e-8  # a composition of steps with less is refused
 _UNIT = 2.0**-53
 _FIRST = 32  # intervals of the first trapezoid
 _MAX_LEVEL = 7  # halvings of the last one
@@ -218,7 +218,7 @@ class _NodeTable:
         self._fill(line, slice(start, start + count), (np.arange(count) + 0.5) / count)
 
 
-class Mixture:
+class Mixture(Law):
     """Evaluate the moments of one mixture of Gaussians against another.
 
     It keeps its tables between calls. If losses are unbounded, the far tail of x is cut off. The mass lost is below
@@ -236,7 +236,6 @@ class Mixture:
 
     Examples
     --------
-    >>> from ndis.accountant.laws.mixture_steps import sampled_shift
     >>> from ndis.pair import GaussianPair
     >>> law = sampled_shift(GaussianPair.from_ratios(1.0, shift=1.0), (0.5,), "remove")
     >>> round(law.mean, 6), law.limit
@@ -248,13 +247,13 @@ class Mixture:
         self._tables: dict[int, _NodeTable] = {}
         self._a, self._b = (sides.a, sides.alpha), (sides.b, sides.beta)
         self.up, self.down = up, down = float(sides.alpha.max()), float(sides.beta.max())
-        self.size, self.limit = 0.5 * (up + down) ** 2, math.inf  # the mean loss without sampling
+        self.size = 0.5 * (up + down) ** 2  # the mean loss without sampling
         self.ends = -_log_least(*self._a, bounded=down == 0.0), _log_least(*self._b, bounded=up == 0.0)
         self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
         weights, shifts = self._b if up == 0.0 else self._a
         sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
         self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
-        self.mean, self.atom = self._mean_loss(), 0.0  # the probability of the loss 0
+        self.mean = self._mean_loss()
         # the window leaves no x far above its place
         far = (
             self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
@@ -286,7 +285,7 @@ class Mixture:
         twin._far, twin._tables = math.inf, {}
         return twin
 
-    def enclosed(self) -> MixtureBalls:
+    def enclosed(self) -> BallLaw:
         """Return the law in balls."""
         return MixtureBalls(self._exact())
 
@@ -390,12 +389,7 @@ class Mixture:
             if number not in self._tables:
                 self._tables[number] = _NodeTable(self, number)
             here = [i for i, own in enumerate(buckets) if own == number]
-            alone = len(here) == s.size
-            given = s if alone else s[here]
-            got = self._in_table(self._tables[number], given)
-            if alone:
-                return got
-            value[here], error[here] = got
+            value[here], error[here] = self._in_table(self._tables[number], s[here])
         return value, error
 
     def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
@@ -407,6 +401,29 @@ class Mixture:
             if line != _SETTLED:
                 table.halve(line)
         return value, error
+
+
+def sampled_shift(pair: Invariants, rates: tuple[float, ...], order: Order) -> Mixture:
+    """Return the law of a mean shift that is released on a Poisson sample."""
+    shift, rate, remove = (
+        math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist())),
+        math.prod(rates),
+        order == "remove",
+    )
+    if shift < LEAST_SHIFT:
+        raise PrecisionError(
+            f"the composition is not known: a noise multiplier above {1.0 / LEAST_SHIFT:g} is out of reach; take "
+            "less noise"
+        )
+
+    def exact() -> Sides:
+        directions = exact_directions(pair)
+        if directions.curved or not directions.flat > 0:
+            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
+        return Sides.poisson(product(rates), directions.flat.sqrt(), remove=remove)
+
+    one, none = (np.array([1.0 - rate, rate]), np.array([0.0, shift])), (np.ones(1), np.zeros(1))
+    return Mixture(Sides(*one, *none) if remove else Sides(*none, *one), exact, pair.uncertainty)
 
 
 def _bucket(s: complex) -> int:

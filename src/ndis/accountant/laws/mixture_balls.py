@@ -58,7 +58,7 @@ from flint import acb, arb, ctx
 
 from ndis._balls import Ball
 from ndis._validate import Floats
-from ndis.accountant.laws import geometric
+from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
 
 _MOST_NODES = 60_000
@@ -99,7 +99,7 @@ class Sides(NamedTuple):
         return sides if remove else sides.swapped()
 
 
-class MixtureBalls:
+class MixtureBalls(BallLaw):
     """Enclose the moments of one mixture of Gaussians against another at the working precision.
 
     Examples
@@ -110,7 +110,7 @@ class MixtureBalls:
     """
 
     def __init__(self, sides: Sides) -> None:
-        self.sides, self.limit = sides, math.inf
+        self.sides = sides
         logs = [np.array([float(w.log()) for w in weights]) for weights in (sides.a, sides.b)]
         shifts = [np.array([float(m) for m in one]) for one in (sides.alpha, sides.beta)]
         self._floats = [(log - 0.5 * m * m, m) for log, m in zip(logs, shifts, strict=True)]
@@ -249,16 +249,8 @@ class MixtureBalls:
         damping = (2 * arb.pi() * arb(a) / rule.step).exp() - 1
         real = self.moment(c, digits)
         strip = (real + self._growth(c, 2.0 * a, real)) / damping
-        small = (real * arb(-digits - 6.0).exp() / (rule.high - rule.low + 1)).upper()
-        weights, logs, dropped = [], [], self._tails(c, rule)
-        for weight, log in self._nodes(c, rule):
-            size = weight.abs_upper()
-            if size < small:
-                dropped += size
-            else:
-                weights.append(weight)
-                logs.append(log)
-        return geometric(weights, logs, (strip + dropped).upper(), step, count)
+        weights, logs = zip(*self._nodes(c, rule), strict=True)
+        return geometric(weights, logs, (strip + self._tails(c, rule)).upper(), step, count)
 
     def ends(self) -> tuple[Ball, Ball]:
         """Enclose the least and the largest loss."""

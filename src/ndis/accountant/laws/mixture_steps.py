@@ -15,47 +15,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-import numpy as np
 from flint import arb
 
 from ndis._balls import exact_ball, precision
 from ndis._validate import Adjacency, Order, as_adjacency, as_size, as_vector, as_within
-from ndis.accountant.laws import product
-from ndis.accountant.laws.mixture import Mixture
+from ndis.accountant.laws.mixture import LEAST_SHIFT, Mixture
 from ndis.accountant.laws.mixture_balls import Sides
-from ndis.accountant.laws.plain import ExactPair
 from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.invariants import Invariants
 
-_LEAST_SHIFT = 1e-8
 _BITS = 160  # bits from which exact inputs are rounded to floats
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
 _SUM_TO_ONE = 1e-9  # probabilities may miss 1 by this much, and are divided by their sum
 
 
-def sampled_shift(pair: Invariants, rates: tuple[float, ...], order: Order) -> Mixture:
-    """Return the law of a mean shift that is released on a Poisson sample."""
-    shift, rate = math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist())), math.prod(rates)
-    if shift < _LEAST_SHIFT:
-        raise PrecisionError(
-            f"the composition is not known: a noise multiplier above {1.0 / _LEAST_SHIFT:g} is out of reach; take "
-            "less noise"
-        )
-    known = ExactPair(pair)
-
-    def exact() -> Sides:
-        directions = known.directions()
-        if directions.curved or not directions.flat > 0:
-            raise PrecisionError("a pair of the composition is a mean shift in floats, and perhaps not exactly")
-        return Sides.poisson(product(rates), directions.flat.sqrt(), remove=order == "remove")
-
-    sides = Sides(np.array([1.0 - rate, rate]), np.array([0.0, shift]), np.ones(1), np.zeros(1))
-    return Mixture(sides if order == "remove" else sides.swapped(), exact, pair.uncertainty)
-
-
 def mixture_law(chances: list[Fraction], shifts: list[Fraction], order: Order, *, double: bool = False) -> Mixture:
     """Return the law of Σ pᵢ N(cᵢ, 1) against N(0, 1), or against Σ pᵢ N(−cᵢ, 1) if it is `double`."""
-    if float(max(shifts)) < _LEAST_SHIFT:
+    if float(max(shifts)) < LEAST_SHIFT:
         raise PrecisionError("the composition is not known: a mixture with next to no shift is out of reach")
 
     def exact() -> Sides:

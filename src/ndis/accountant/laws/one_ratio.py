@@ -31,7 +31,7 @@ from flint import acb, arb, ctx
 from scipy.special import ive
 
 from ndis._balls import Ball, precision
-from ndis.accountant.laws import geometric
+from ndis.accountant.laws import geometric, kept
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Directions, reverse_direction
@@ -54,8 +54,8 @@ _OPEN = arb.pos_inf(), arb(1)  # a bound that says nothing
 class _Line(NamedTuple):
     """Keep M(c + iy) = Σ weights e^{iy·logs} ± error, for every y ≥ 0."""
 
-    weights: list[Any]
-    logs: list[Any]
+    weights: tuple[Any, ...]
+    logs: tuple[Any, ...]
     error: Ball
 
 
@@ -103,10 +103,6 @@ class OneRatioBalls(SampledPairBalls):
         self._beta, self._lead, self._lam = float(self.beta), float(self.lead), float(self.centre)
         self._half = 0.5 * self.copies
         self._front = -0.5 * self._lam - self._half * math.log(2.0) - math.lgamma(self._half)
-        self._windows: dict[tuple[float, float], tuple[float, float]] = {}
-        self._grids: dict[float, Any] = {}
-        self._scales: dict[float, float] = {}
-        self._tables: dict[tuple[float, float], Any] = {}
 
     # ------------------------------------------------------------------ floats, for plans only
 
@@ -126,11 +122,9 @@ class OneRatioBalls(SampledPairBalls):
         value = self._front + self._half * log_place - 0.5 * place
         return value + _log_bessel(self._half, 0.25 * self._lam * place) if self._lam > 0.0 else value
 
+    @kept
     def _window(self, r: float, digits: float) -> tuple[float, float]:
         """Return log R at the ends of the places where the integrand over log R is above e^−digits of its maximum."""
-        key = r, digits
-        if key in self._windows:
-            return self._windows[key]
         left = 1.0 - 2.0 * max(r, 0.0) * max(self._beta, 0.0)
         if not left > 0.0:
             raise PrecisionError(f"the moment of a sampled pair is infinite at the power {r:.3g}")
@@ -145,28 +139,22 @@ class OneRatioBalls(SampledPairBalls):
             inside = np.flatnonzero(value > value.max() - digits)
             first, last = max(inside[0] - 1, 0), min(inside[-1] + 1, x.size - 1)
             low, high = float(x[first]), float(x[last])
-        self._windows[key] = low, high
         return low, high
 
-    def _grid(self, c: float) -> Any:
-        """Return log R f(R) and log g(R) on a grid of log R, and its step."""
-        if c not in self._grids:
-            x = np.linspace(*self._window(self._power(c), _DEPTH), _POINTS)
-            place = np.exp(x)
-            self._grids[c] = self._log_density(place, x), self._log_ratio(place), float(x[1] - x[0])
-        return self._grids[c]
-
+    @kept
     def log_moment(self, c: float) -> float:
         """Return log M(c) to about float accuracy; inf where M is infinite."""
         if self.remove and 2.0 * (1.0 + c) * self._beta >= 1.0:
             return math.inf
-        density, ratio, step = self._grid(c)
-        return _log_sum(density + self._power(c) * ratio) + math.log(step)
+        x = np.linspace(*self._window(self._power(c), _DEPTH), _POINTS)
+        place = np.exp(x)
+        return _log_sum(self._log_density(place, x) + self._power(c) * self._log_ratio(place)) + math.log(x[1] - x[0])
 
     def _most_angle(self, r: float, scale: float) -> float:
         """Return the largest α of a strip."""
         return min(_WIDEST, (0.94 if r > 0.0 else 0.49) * math.pi / (math.fabs(self._beta) * scale))
 
+    @kept
     def _table(self, c: float, scale: float, angle: float) -> Any:
         """Return log |f(R) dR/du| and log g(R) on the line α of the scale k, and the step in u."""
         low, high = (_to_line(x, scale) for x in self._window(self._power(c), _DEPTH))
@@ -183,10 +171,9 @@ class OneRatioBalls(SampledPairBalls):
         value, ratio, step = self._table(c, scale, angle)
         return _log_sum(value + self._power(c) * ratio.real) + math.log(step) - self.log_moment(c)
 
+    @kept
     def _scale(self, c: float) -> float:
         """Return a k for which lines are short sums."""
-        if c in self._scales:
-            return self._scales[c]
         r = self._power(c)
         ends = self._window(r, 50.0)
         best = (math.inf, 1.0)
@@ -196,8 +183,7 @@ class OneRatioBalls(SampledPairBalls):
                 angle = share * self._most_angle(r, scale)
                 cost = length * (45.0 + self._log_growth(c, scale, angle)) / angle
                 best = min(best, (cost, float(scale)))
-        self._scales[c] = _short(best[1])
-        return self._scales[c]
+        return _short(best[1])
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return the logarithm of the smallest ceiling found at c + iy less log M(c)."""
@@ -207,15 +193,9 @@ class OneRatioBalls(SampledPairBalls):
         """Return the logarithm of `log_ceiling` and its α; α = 0 stands for M(c)."""
         r, scale, base = self._power(c), self._scale(c), self.log_moment(c)
         best = (0.0, 0.0)
-        for angle in self._most_angle(r, scale) * np.geomspace(0.01, 0.9, _TURNS):
-            key = c, float(angle)
-            if key not in self._tables:
-                value, ratio, step = self._table(c, scale, angle)
-                self._tables[key] = value + r * ratio.real + math.log(step) - base, ratio.imag
-            log_terms, turn = self._tables[key]
-            value = _log_sum(log_terms - y * turn)
-            if value < best[0]:
-                best = (value, float(angle))
+        for angle in (self._most_angle(r, scale) * np.geomspace(0.01, 0.9, _TURNS)).tolist():
+            value, ratio, step = self._table(c, scale, angle)
+            best = min(best, (_log_sum(value + r * ratio.real - y * ratio.imag) + math.log(step) - base, angle))
         return best
 
     # ------------------------------------------------------------------ balls
@@ -254,7 +234,7 @@ class OneRatioBalls(SampledPairBalls):
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose M(c + ik·step), from one rule for all k: a sum of geometric sequences."""
-        values = geometric(*self._on(c, *self._rule(c, digits, None), digits), step, count)
+        values = geometric(*self._on(c, *self._rule(c, digits, None)), step, count)
         return values if self.remove else [value.conjugate() for value in values]  # e = −s in the add order
 
     def ceiling(self, c: float, y: float, digits: float) -> Ball:
@@ -262,23 +242,15 @@ class OneRatioBalls(SampledPairBalls):
         angle = self._best_angle(c, y)[1]
         if angle == 0.0:
             return self.moment(c, digits).upper()
-        weights, logs, error = self._on(c, *self._rule(c, digits, angle), digits)
+        weights, logs, error = self._on(c, *self._rule(c, digits, angle))
         pairs = zip(weights, logs, strict=True)
         return (sum((abs(weight) * (-y * log.imag).exp() for weight, log in pairs), arb(0)) + error).upper()
 
-    def _on(self, c: float, rule: _RatioRule, a: float, digits: float) -> _Line:
-        """Return the sum over the nodes of a rule that count, and its error for every y ≥ 0."""
+    def _on(self, c: float, rule: _RatioRule, a: float) -> _Line:
+        """Return the sum over the nodes of a rule, and its error for every y ≥ 0."""
         edges = self._growth(c, rule.scale, rule.angle - a) + self._growth(c, rule.scale, rule.angle + a)
         error = edges / _damping(a, rule.step) + self._tails(c, rule)
-        small = (arb(self.log_moment(c) - digits - 6.0).exp() / (rule.high - rule.low + 1)).lower()
-        weights, logs = [], []
-        for weight, log in self._nodes(c, rule):
-            size = weight.abs_upper()
-            if size < small:
-                error += size
-            else:
-                weights.append(weight)
-                logs.append(log)
+        weights, logs = zip(*self._nodes(c, rule), strict=True)
         return _Line(weights, logs, error.upper())
 
     def _exponent(self, c: float) -> Ball:

@@ -11,7 +11,7 @@ s(s+1)/(1 − st) falls.
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,36 +20,32 @@ from flint import acb, arb, ctx
 from ndis._balls import Ball, climb, outward
 from ndis._compile import compiled
 from ndis._validate import Floats
-from ndis.accountant.laws import Complexes
+from ndis.accountant.laws import BallLaw, Complexes, Law
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import _delta_ball
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Directions, Invariants
 from ndis.spectrum.loss import LogMoment
-from ndis.spectrum.origins import enclose
+from ndis.spectrum.origins import Origin, enclose
 
-__all__ = ["ExactPair", "Plain", "PlainBalls", "delta_of_pair", "log_ratio_range", "rough_edge"]
+__all__ = ["Plain", "PlainBalls", "delta_of_pair", "exact_directions", "log_ratio_range", "rough_edge"]
 
 _UNIT = 2.0**-53
 _BITS = (256, 512, 1024, 2048)
 _DIGITS = 32.0
 
 
-class ExactPair:
-    """Enclose the invariants of a pair to the working precision or more, up to 2048 bits, and keep them."""
+def exact_directions(pair: Invariants) -> Directions:
+    """Enclose the invariants of a pair to the working precision or more, up to 2048 bits."""
+    return _enclosed(pair.origins, tuple(bits for bits in _BITS if bits >= ctx.prec) or _BITS[-1:])
 
-    def __init__(self, pair: Invariants) -> None:
-        self._origins, self._known = pair.origins, dict[int, Directions]()
 
-    def directions(self) -> Directions:
-        """Return the enclosure for the working precision."""
-        ladder = tuple(bits for bits in _BITS if bits >= ctx.prec) or _BITS[-1:]
-        if ladder[0] not in self._known:
-            directions = climb(partial(enclose, self._origins), ladder) if self._origins else None
-            if directions is None:
-                raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
-            self._known[ladder[0]] = directions
-        return self._known[ladder[0]]
+@lru_cache(64)
+def _enclosed(origins: tuple[Origin, ...], ladder: tuple[int, ...]) -> Directions:
+    directions = climb(partial(enclose, origins), ladder) if origins else None
+    if directions is None:
+        raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
+    return directions
 
 
 def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:
@@ -86,24 +82,20 @@ def _exponents(s, t, ratio, nu, q, value, error):
         error[i] = 4.0 * _UNIT * burden
 
 
-class Plain:
+class Plain(Law):
     """Evaluate K(s) − s·mean of one Gaussian pair that is released every time."""
 
     def __init__(self, pair: Invariants) -> None:
-        self.pair, self._exact = pair, ExactPair(pair)
-        self._form, self.mean, self.limit = pair.form, pair.form.mean, pair.form.domain[1]
-        self.largest, self.ends = 0.0, log_ratio_range(pair.form)
+        self.pair = pair
+        self.mean, self.limit = pair.form.mean, pair.form.domain[1]
+        self.ends = log_ratio_range(pair.form)
         self.uncertainty, self.size = pair.uncertainty, pair.form.mean
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return K(s) − s·mean and its error."""
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
-        _exponents(s, *self._form.groups, value, error)
+        _exponents(s, *self.pair.form.groups, value, error)
         return value, error
-
-    def far_losses(self, s: float) -> tuple[float, float]:
-        """Return 0, 0: the path of the contour is that of a closed form."""
-        return 0.0, 0.0
 
     def reversed(self) -> Plain:
         """Return the law of the reversed pair."""
@@ -111,10 +103,10 @@ class Plain:
 
     def enclosed(self) -> PlainBalls:
         """Return the law in balls."""
-        return PlainBalls(self._exact.directions())
+        return PlainBalls(exact_directions(self.pair))
 
 
-class PlainBalls:
+class PlainBalls(BallLaw):
     """Enclose the moments of a pair that is released every time.
 
     >>> law = PlainBalls(Directions([], arb(4)))
@@ -125,24 +117,14 @@ class PlainBalls:
     def __init__(self, directions: Directions) -> None:
         self.directions = directions
         self.limit = min((outward(1 / t).lower for t, _, _ in directions.curved if not t <= 0), default=math.inf)
-        self._flat = float(directions.flat)
-        self._rows = [(float(t), float(m2), n) for t, m2, n in directions.curved]
 
     def log_moment(self, c: float) -> float:
-        """Return K(c) in floats."""
-        total = 0.5 * self._flat * c * (1.0 + c)
-        for t, m2, n in self._rows:
-            total += 0.5 * n * (m2 * c * (1.0 + c) / (1.0 - c * t) - c * math.log1p(t) - math.log1p(-c * t))
-        return total
+        """Return K(c) in floats; inf where it is infinite."""
+        return float(self._exponent(arb(c))) if self._inside(c) else math.inf
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return log |e^{K(c+iy) − K(c)}| in floats."""
-        fall = 0.5 * self._flat * y * y
-        for t, m2, n in self._rows:
-            left = 1.0 - c * t
-            turned = complex(c, y) * complex(1.0 + c, y) / complex(left, -t * y)
-            fall += 0.25 * n * math.log1p((t * y / left) ** 2) + 0.5 * n * m2 * (c * (1.0 + c) / left - turned.real)
-        return -fall
+        return min(float(self._exponent(acb(c, y)).real) - self.log_moment(c), 0.0)
 
     def _exponent(self, s: Any) -> Any:
         both = s * (1 + s)

@@ -26,9 +26,9 @@ import numpy as np
 from ndis._compile import compiled
 from ndis._formulas import log_mixture
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import BallLaw, Complexes, product
+from ndis.accountant.laws import BallLaw, Complexes, Law, product
 from ndis.accountant.laws.one_ratio import OneRatioBalls
-from ndis.accountant.laws.plain import ExactPair, log_ratio_range
+from ndis.accountant.laws.plain import exact_directions, log_ratio_range
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Invariants
@@ -116,33 +116,6 @@ def _log_sine(z):
 
 
 @compiled(error_model="numpy")
-def _log_gamma(z):
-    """Return log Γ(z) up to multiples of 2πi."""
-    if z.imag < 0.0:
-        return _log_gamma_above(z.conjugate()).conjugate()
-    return _log_gamma_above(z)
-
-
-@compiled(error_model="numpy")
-def _log_gamma_above(z):
-    """Return log Γ(z) up to multiples of 2πi, for Im z ≥ 0; by reflection for Re z < 0."""
-    if z.real < 0.0:
-        turn = complex(math.log(2.0 * math.pi) - math.pi * z.imag, math.pi * (0.5 + z.real))
-        return turn - _log_sine(z) - _log_gamma_right(1.0 - z)
-    return _log_gamma_right(z)
-
-
-@compiled(error_model="numpy")
-def _log_gamma_right(z):
-    """Return log Γ(z) up to multiples of 2πi, for Re z ≥ 0."""
-    product = 1.0 + 0.0j
-    while z.real * z.real + z.imag * z.imag < 100.0:
-        product *= z
-        z += 1.0
-    return (z - 0.5) * cmath.log(z) - z + 0.5 * math.log(2.0 * math.pi) + _stirling(z) - cmath.log(product)
-
-
-@compiled(error_model="numpy")
 def _log_front(e, z):
     """Return log Γ(z−e)/Γ(−e) up to multiples of 2πi, for Im e ≥ 0."""
     if e.real < 0.25:
@@ -169,7 +142,7 @@ def _fill(a, h, first, log_odds, mean, t, ratio, nu, quad, base, kappa):
     """Write log Γ(−z)ρ^z and κ(z) at z = a + ih(first + k)."""
     for k in range(base.size):
         z = complex(a, h * (first + k))
-        base[k] = _log_gamma(-z) + z * log_odds
+        base[k] = _log_gamma_ratio(1.0 + 0.0j, -1.0 - z) + z * log_odds  # log Γ(−z)ρ^z
         kappa[k] = _kappa(z, mean, t, ratio, nu, quad)
 
 
@@ -270,7 +243,7 @@ def _choose(s, add, lines, law, pair, best):
                     top = max(top, tops[side, last - 1])
             for share in (0.0, 0.5, 1.0):
                 z = complex(a, share * e.imag)
-                base = _log_gamma(-z) + z * log_odds + _log_front(e, z) + e * log_stay
+                base = _log_gamma_ratio(1.0 + 0.0j, -1.0 - z) + z * log_odds + _log_front(e, z) + e * log_stay
                 top = max(top, _height(base, _kappa(z, mean, t, ratio, nu, quad)))
             top -= math.log(h)  # half as many nodes are worth a factor of 2
             if top < least:
@@ -337,7 +310,7 @@ def _moments(s, add, a, h, gap, first, base, kappa, law, pair, mean, value, erro
             error[i] = sums[3].real / max(abs(plain), 1e-300) + 4.0 * _UNIT * abs(shift)
 
 
-class SampledPair:
+class SampledPair(Law):
     """Evaluate log M(s) − s·mean of one sampled step; `pair` is that of the order. The object keeps its tables.
 
     >>> from ndis.pair import GaussianPair
@@ -347,7 +320,7 @@ class SampledPair:
     """
 
     def __init__(self, pair: Invariants, rates: tuple[float, ...], order: Order) -> None:
-        self.pair, self.rates, self._exact = pair, rates, ExactPair(pair)
+        self.pair, self.rates = pair, rates
         self.rate, self.add = rate, add = math.prod(rates), order == "add"
         form = (pair.reversed() if add else pair).form  # the law with the record comes first
         low, high = (float(log_mixture(rate, x)) for x in log_ratio_range(form))
@@ -412,7 +385,7 @@ class SampledPair:
 
     def enclosed(self) -> BallLaw:
         """Return the law in balls."""
-        pair, rate = self._exact.directions(), product(self.rates)
+        pair, rate = exact_directions(self.pair), product(self.rates)
         curved = pair.curved
         one = pair.flat == 0 and all(t is curved[0][0] or t == curved[0][0] for t, _, _ in curved)
         return (OneRatioBalls if one else SampledPairBalls)(pair, rate, remove=not self.add)

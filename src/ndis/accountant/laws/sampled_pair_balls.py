@@ -12,21 +12,19 @@ better for a pair with one ratio.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from flint import arb
 
 from ndis._balls import Ball
 from ndis._formulas import log_mixture_ball
-from ndis.accountant.laws import sampled_view
+from ndis.accountant.laws import BallLaw, sampled_view
 from ndis.accountant.laws.plain import PlainBalls, delta_of_pair
-from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Directions
 
 __all__ = ["SampledPairBalls"]
 
 
-class SampledPairBalls:
+class SampledPairBalls(BallLaw):
     """Bound one sampled step of any pair; `pair` is that of the order.
 
     >>> step = SampledPairBalls(Directions([(arb(0.5), arb(0), 2)], arb(0)), arb(0.5), remove=True)
@@ -38,28 +36,12 @@ class SampledPairBalls:
         self.pair, self.rate, self.remove, self._whole = pair, rate, remove, PlainBalls(pair)
         self.limit = self._whole.limit if remove else math.inf
 
-    def log_moment(self, c: float) -> float:
-        """Refuse: a sum of moments needs their values, and only a bound is known."""
-        raise PrecisionError("a sampled pair with several variance ratios has no sum of moments")
-
-    def log_ceiling(self, c: float, y: float) -> float:
-        """Return 0: the ceiling is the bound of M(c)."""
-        return 0.0
-
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c) by the bounds of the module docstring."""
         bound = 1 - self.rate + self.rate * self._whole.moment(c, digits)
         if not self.remove:
             bound = bound.min(((-self.rate).log1p() * -c).exp())
         return arb(1).union(bound)
-
-    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
-        """Refuse, like `log_moment`."""
-        raise PrecisionError("a sampled pair with several variance ratios has no sum of moments")
-
-    def ceiling(self, c: float, y: float, digits: float) -> Ball:
-        """Bound the moments on the line by M(c)."""
-        return self.moment(c, digits).upper()
 
     def ends(self) -> tuple[Ball, Ball]:
         """Enclose the ends of the loss: those of log w, mixed with the rate."""
@@ -72,5 +54,5 @@ class SampledPairBalls:
 
     def delta(self, epsilon: float) -> Ball:
         """Enclose the δ(ε) of one step (thm:poisson-sampling)."""
-        inside = sampled_view(self.rate, epsilon, remove=self.remove)
-        return inside[0] * delta_of_pair(self.pair, inside[1]) if isinstance(inside, tuple) else inside
+        weight, inner = sampled_view(self.rate, epsilon, remove=self.remove)
+        return weight if inner is None else weight * delta_of_pair(self.pair, inner)

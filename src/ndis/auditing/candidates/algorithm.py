@@ -9,27 +9,19 @@ import copy
 import functools
 import math
 import pickle
+import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ndis._validate import as_size
+from ndis.auditing.candidates import laws
 from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
 from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
-from ndis.auditing.candidates.laws import (
-    Algorithm,
-    OutputLaw,
-    bar,
-    certified_pair,
-    law_of,
-    like,
-    same,
-    same_noise,
-    screening_pair,
-)
+from ndis.auditing.candidates.laws import Algorithm, OutputLaw
 from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counter, screen
@@ -39,25 +31,20 @@ from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
+Answer = Generator[Tested, None, list[float]]  # candidates, and in the end the best log δ of each edit
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
-THREADS_NOTE = "the algorithm cannot be sent to other processes, so it ran in threads"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
 _THE_DATA = "the data"
+_LATE = "time for other data sets ran out before all were tried; Search(seconds=…) or --seconds gives more"
 _DRAWN = 20  # rows that stand for the data if none are given
 
 
 def from_algorithm(
-    algorithm: Algorithm,
-    data: Any,
-    search: Search,
-    claim: Claim,
-    *,
-    about: DataSet,
-    workers: int,
+    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, about: DataSet, workers: int,
     progress: bool | None,
-) -> Candidates:
+) -> Candidates:  # fmt: skip
     """Check the algorithm on the data; return its neighbours, which run while the judge reads them.
 
     `about` says what is public about the data; if there are no data, rows of its domain stand for them.
@@ -81,8 +68,8 @@ def from_algorithm(
     law = functools.partial(_law, algorithm, data)
     base = law()
     _check_same(base, law())
-    pool, notes = _pool(functools.partial(_score, law, base, claim.points), workers)
-    seen = Seen([*notes] if base.exact is not None else [_EXACT_NOTE, *notes])
+    pool = _pool(functools.partial(_score, law, base, claim.points), workers)
+    seen = Seen([] if base.exact is not None else [_EXACT_NOTE])
     others = None
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None
@@ -90,31 +77,40 @@ def from_algorithm(
         others = DataSets(data, inside, least, most, claim.adjacency, any_size, about.generator)
 
     def run() -> Iterator[Tested]:
-        scores: dict[str, Scores] = {}
+        best: dict[str, float] = {}
+
+        def answer(batch: list[Edit]) -> Answer:
+            fresh = list({edit.name: edit for edit in batch if edit.name not in best}.values())
+            for edit, (values, still) in zip(fresh, pool(fresh), strict=True):
+                best[edit.name] = max(value for value, _ in values)
+                seen.noise_depends |= not still
+                advance()
+                yield 1, _candidates(law, base, edit, claim, values, name)
+            return [best[edit.name] for edit in batch]
+
         with counter(progress, "neighbours") as advance:
             for number, rule in enumerate(rules):
-                proposals = rule.proposals(data, np.random.default_rng([search.random_state, number]))
-                batch: list[Edit] | None = next(proposals, None)
-                while batch is not None:
-                    fresh = list({edit.name: edit for edit in batch if edit.name not in scores}.values())
-                    for edit, (values, still) in zip(fresh, pool(fresh), strict=True):
-                        scores[edit.name] = values
-                        seen.noise_depends |= not still
-                        advance()
-                        yield 1, _candidates(law, base, edit, claim, values, name)
-                    try:
-                        batch = proposals.send([max(value for value, _ in scores[edit.name]) for edit in batch])
-                    except StopIteration:
-                        batch = None
+                yield from _driven(rule.proposals(data, np.random.default_rng([search.random_state, number])), answer)
             if others is not None:
                 random = np.random.default_rng([search.random_state, len(rules)])
-                yield from _Elsewhere(algorithm, claim, seen).tested(others, random, search.seconds)
+                yield from _Elsewhere(algorithm, claim, seen, search.seconds).tested(others, random)
 
     how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
     how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
     missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
     return Candidates(run(), how, (missing,), seen, given_only and domain is None)
+
+
+def _driven(proposals: Generator[Any, list[float], None], answer: Callable[[Any], Answer]) -> Iterator[Tested]:
+    """Yield what the answers to proposals yield. The generator gets the scores before it makes the next proposal."""
+    item = next(proposals, None)
+    while item is not None:
+        scores = yield from answer(item)
+        try:
+            item = proposals.send(scores)
+        except StopIteration:
+            item = None
 
 
 def _drawn(domain: Domain | None, count: int, random: np.random.Generator) -> Any:
@@ -130,38 +126,40 @@ def _drawn(domain: Domain | None, count: int, random: np.random.Generator) -> An
 class _Elsewhere:
     """The algorithm runs on other data sets and on their neighbours; an error there is noted."""
 
-    def __init__(self, algorithm: Algorithm, claim: Claim, seen: Seen) -> None:
+    def __init__(self, algorithm: Algorithm, claim: Claim, seen: Seen, seconds: float) -> None:
         self._algorithm, self._claim, self._seen = algorithm, claim, seen
+        self._end = time.monotonic() + seconds
         self._laws: dict[str, OutputLaw | None] = {}
         self._errors: Counter[str] = Counter()
 
-    def tested(self, others: DataSets, random: np.random.Generator, seconds: float) -> Iterator[Tested]:
-        """Yield what the tour through the other data sets tries."""
-        tour = others.tour(random, self._bend, seconds)
-        step = next(tour, None)
-        while step is not None:
-            data, edits = step
-            base, best = self._law_on(data), []
-            law = functools.partial(_law, self._algorithm, data)
-            for edit in edits:
-                if base is None:
-                    break
-                outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
-                if outcome is not None:
-                    values, still = outcome
-                    self._seen.noise_depends |= not still
-                    best.append(max(value for value, _ in values))
-                    yield 1, _candidates(law, base, edit, self._claim, values, data_words(data))
-            try:
-                step = tour.send(best)
-            except StopIteration:
-                step = None
+    def tested(self, others: DataSets, random: np.random.Generator) -> Iterator[Tested]:
+        """Yield what the tour through the other data sets tries; after the last second it tries nothing more."""
+        yield from _driven(others.tour(random, self._bend), self._answer)
+        if self._late:
+            self._seen.notes.append(_LATE)
         if self._errors:
             times, kinds = several(self._errors.total(), "time"), ", ".join(sorted(self._errors))
             self._seen.notes.append(
                 f"on other data sets the algorithm gave no law {times} ({kinds}); this refutes no claim, but an error "
                 "that depends on the data is an output too: handle these data, or state min_rows if it is public"
             )
+
+    def _answer(self, step: tuple[Any, list[Edit]]) -> Answer:
+        data, edits = step
+        base, best = None if self._late else self._law_on(data), []
+        law = functools.partial(_law, self._algorithm, data)
+        for edit in edits if base is not None else ():
+            outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
+            if outcome is not None:
+                values, still = outcome
+                self._seen.noise_depends |= not still
+                best.append(max(value for value, _ in values))
+                yield 1, _candidates(law, base, edit, self._claim, values, data_words(data))
+        return best
+
+    @property
+    def _late(self) -> bool:
+        return time.monotonic() > self._end
 
     def _try(self, run: Callable[[], Any]) -> Any:
         """Run the algorithm; None if it raises, which it may where it was not made to run."""
@@ -182,10 +180,13 @@ class _Elsewhere:
 
     def _bend(self, at: Path, low: int, high: int) -> float:
         """Return how far the law in the middle of a path differs from the line between its ends; it only guides."""
+        if self._late:
+            return -math.inf
         middle = (low + high) // 2
-        laws = [self._law_on(at(step)) for step in (low, middle, high)]
-        first, half, end = laws
-        if first is None or half is None or end is None or len({law.covariance.shape for law in laws if law}) > 1:
+        first, half, end = (self._law_on(at(step)) for step in (low, middle, high))
+        if first is None or half is None or end is None:
+            return -math.inf
+        if not first.covariance.shape == half.covariance.shape == end.covariance.shape:
             return -math.inf
         share = (middle - low) / (high - low) if middle > low else 1.0
         with np.errstate(all="ignore"):
@@ -200,12 +201,16 @@ class _Elsewhere:
 def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw:
     """Return the law on the data, or on a neighbour. The algorithm gets its own copy, which it may write to."""
     if edit is None:
-        return law_of(algorithm, copy.deepcopy(data))
-    return law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+        return laws.law_of(algorithm, copy.deepcopy(data))
+    try:
+        return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+    except ParameterError as error:
+        name, _, rule = str(error).partition(" must ")
+        raise ParameterError(f"{name} on a neighbour", *rule.split("; got ", 1)) from error.__cause__
 
 
 def _check_same(first: OutputLaw, second: OutputLaw) -> None:
-    if not same(first, second):
+    if not laws.same(first, second):
         raise ParameterError(
             "algorithm", "return the same law for the same data", "two that differ", "fix the seeds of what it draws"
         )
@@ -215,8 +220,8 @@ def _score(
     law: Callable[..., OutputLaw], base: OutputLaw, points: tuple[tuple[float, float], ...], edit: Edit
 ) -> tuple[Scores, bool]:
     """Compute (log δ, slack) of both orders at every claimed point, sides outermost, and if the noise stays."""
-    other = like(law(edit), base)
-    pair, blur = screening_pair(other, base)
+    other = laws.like(law(edit), base)
+    pair, blur = laws.screening_pair(other, base)
     profile = _profile(edit, pair)
     scores = []
     for side in SIDES:
@@ -224,7 +229,7 @@ def _score(
             value, slack = screen(profile, side, epsilon, blur)
             # less than any float breaks a claim of δ = 0
             scores.append((value, math.inf if blur > 0.0 and delta == 0.0 and value == -math.inf else slack))
-    return scores, same_noise(other, base)
+    return scores, laws.same_noise(other, base)
 
 
 def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
@@ -238,38 +243,36 @@ def _candidates(
 ) -> Iterator[Candidate]:
     @functools.cache
     def other() -> OutputLaw:
-        return like(law(edit), base)
+        return laws.like(law(edit), base)
 
     @functools.cache
     def make() -> PrivacyProfile:
-        return _profile(edit, certified_pair(other(), base))
+        return _profile(edit, laws.certified_pair(other(), base))
 
     def confirm() -> None:
         _check_same(base, law())
-        _check_same(other(), like(law(edit), base))
+        _check_same(other(), laws.like(law(edit), base))
 
     one_more = edit.whole is None and (edit.remove is None or edit.add is None)
     orders = zip(SIDES, WITH_RECORD if one_more else EXCHANGED, strict=True)
     places = [(side, order, point) for side, order in orders for point in claim.points]
     label = edit.label if name == _THE_DATA else edit.label.replace("the data, and the data", f"{name}, and the same")
     for (side, order, point), score in zip(places, scores, strict=True):
-        yield Candidate(label, order, make, side, *point, *score, lambda delta: bar(other(), base)(delta), confirm)
+        yield Candidate(label, order, make, side, *point, *score, lambda delta: laws.bar(other(), base)(delta), confirm)
 
 
 def _pool(
     score: Callable[[Edit], tuple[Scores, bool]], workers: int
-) -> tuple[Callable[[list[Edit]], Iterable[tuple[Scores, bool]]], tuple[str, ...]]:
-    """Make a map over edits that yields results in order, and notes about it."""
+) -> Callable[[list[Edit]], Iterable[tuple[Scores, bool]]]:
+    """Make a map over edits that yields results in order."""
     if as_size("workers", workers) == 1:
-        return lambda edits: map(score, edits), ()
+        return lambda edits: map(score, edits)
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
     from joblib.externals.loky.backend.reduction import dumps  # type: ignore[import-untyped]
 
-    backend = "loky"
-    notes: tuple[str, ...] = ()
     try:
         dumps(score)
     except (pickle.PicklingError, TypeError, AttributeError):
-        backend, notes = "threading", (THREADS_NOTE,)
-    pool = Parallel(n_jobs=workers, backend=backend, return_as="generator")
-    return lambda edits: pool(delayed(score)(edit) for edit in edits), notes
+        raise ParameterError("workers", "be 1 for an algorithm that no other process can get", workers) from None
+    pool = Parallel(n_jobs=workers, return_as="generator")
+    return lambda edits: pool(delayed(score)(edit) for edit in edits)

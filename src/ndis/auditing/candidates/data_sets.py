@@ -11,7 +11,6 @@ two neighbours on the two sides of a jump.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_scalar, as_size, as_vector
+from ndis._validate import Adjacency, as_size, as_vector, as_within
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
@@ -34,7 +33,7 @@ Tour = Generator[tuple[Any, list[Edit]], list[float], None]
 Path = Callable[[int], Any]  # the data set after this many steps
 Bend = Callable[[Path, int, int], float]  # how far the law bends between two steps of a path
 
-_LEAST_BOUND = 1e-150  # squares of rows stay within floats
+_EXPONENT = 500  # bounds lie between 2^−500 and 2^500, so that squares of rows stay within floats
 _ROWS = 20  # rows of a made-up data set if no data are given
 _EXTREMES = 10  # rows at the edge of the domain that are used, at most
 _CLUSTERS = 4  # how many of them stand for a data set of equal rows
@@ -99,9 +98,8 @@ class Domain:
             if self.features not in (None, own):
                 raise ParameterError("features", "be as many as low and high have", self.features)
             object.__setattr__(self, "features", own)
-        elif not _LEAST_BOUND <= as_scalar("row_norm_bound", self.row_norm_bound) <= 1.0 / _LEAST_BOUND:
-            rule = f"lie between {_LEAST_BOUND} and {1.0 / _LEAST_BOUND}"
-            raise ParameterError("row_norm_bound", rule, self.row_norm_bound)
+        else:
+            as_within("row_norm_bound", self.row_norm_bound, _EXPONENT)
         if self.features is not None:
             as_size("features", self.features)
         object.__setattr__(self, "target_values", tuple(as_vector("target_values", self.target_values).tolist()))
@@ -281,9 +279,8 @@ class DataSets:
     any_size: bool = True
     generator: Callable[[np.random.Generator], Any] | None = None
 
-    def tour(self, random: np.random.Generator, bend: Bend, seconds: float) -> Tour:
-        """Yield data sets with their edits and receive scores, until the time is over."""
-        last = time.monotonic() + seconds
+    def tour(self, random: np.random.Generator, bend: Bend) -> Tour:
+        """Yield data sets with their edits and receive scores. Numbers, not time, say where it ends."""
         rows = self._rows()
         if not rows:
             return
@@ -292,20 +289,18 @@ class DataSets:
         for data in self._starts(rows, equal, random):
             score = max((yield data, self._edits(data, rows)), default=-math.inf)
             best, top = (data, score) if score > top else (best, top)
-            if time.monotonic() > last:
-                return
         few = self._stack([rows[-1]] * self.min_rows) if self.any_size else self.data
         longest = int(min(_MANY, self.max_rows)) if self.any_size else 0
         many = [self._stack([row] * longest) for row in rows[:2]] + [self._stack(rows * (longest // len(rows)))]
         paths = [*((few, other) for other in many), (equal[0], equal[1 % len(equal)]), (self.data, equal[0])]
         for one, other in paths:
-            for data, edit in self._halved(one, other, bend, last):
+            for data, edit in self._halved(one, other, bend):
                 yield data, [edit]
         step = _FIRST_STEP
         for _ in range(_GENERATIONS if self.domain is not None else 0):
             before = top
             for data in [self._moved(best, rows, random, step) for _ in range(_OFFSPRING)]:
-                if time.monotonic() > last or top > _CERTAIN:
+                if top > _CERTAIN:
                     return
                 score = max((yield data, self._edits(data, rows)), default=-math.inf)
                 best, top = (data, score) if score > top else (best, top)
@@ -369,7 +364,7 @@ class DataSets:
         removals = [edits.removal(i) for i in places] if row_count(data) > self.min_rows else []
         return [*removals, *map(edits.addition, rows if row_count(data) < self.max_rows else ())]
 
-    def _halved(self, one: Any, other: Any, bend: Bend, last: float) -> Iterator[tuple[Any, Edit]]:
+    def _halved(self, one: Any, other: Any, bend: Bend) -> Iterator[tuple[Any, Edit]]:
         """Yield the neighbours at the end of a path that is halved again and again.
 
         Rows of the other data set are added one by one; under replace-one each takes the place of a row.
@@ -384,7 +379,7 @@ class DataSets:
         while high - low > 1:
             middle = (low + high) // 2
             left, right = bend(at, low, middle), bend(at, middle, high)
-            if max(left, right) == -math.inf or time.monotonic() > last:
+            if max(left, right) == -math.inf:
                 return
             low, high = (low, middle) if left >= right else (middle, high)
         if high > low:

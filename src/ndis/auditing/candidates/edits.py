@@ -126,7 +126,8 @@ def matrix_of(name: str, rows: Any) -> Floats:
         raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
-        raise ParameterError(name, "be finite", "entries that are not")
+        remedy = "leave out columns of text (columns), or state a schema"
+        raise ParameterError(name, "be finite", "entries that are not, or no numbers", remedy)
     return array
 
 

@@ -1,9 +1,4 @@
-"""Take pairs from the user: one by one, or many small ones as arrays.
-
-For arrays, bounds cover all pairs, floats those that may be the worst, and certificates decide. Chernoff's bound
-log δ ≤ K(s) − sε + s log s − (1+s) log(1+s) holds at every s > 0 with all 1 − st > 0 (bound:renyi), so one s serves
-all pairs. A pair whose bound lies below a δ already known is not the worst.
-"""
+"""Take pairs from the user: one by one, or many small ones as arrays, of which floats choose those that may matter."""
 
 from __future__ import annotations
 
@@ -15,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._formulas import chernoff_factor, reverse_shift
+from ndis._files import only_keys
+from ndis._formulas import reverse_shift
 from ndis._validate import Floats
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
@@ -24,12 +20,10 @@ from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.spectrum.batch import checked_rows, log_delta_batch
-from ndis.spectrum.bounds import best_exponent
 
 __all__ = ["PairBatch", "from_pairs"]
 
 _PAIRS_ONLY = "every pair of neighbours that is not among those given"
-_SAMPLE = 4096  # pairs evaluated before the bounds choose others
 _TOP = 64  # pairs below the claim that are kept, for the report
 
 
@@ -55,20 +49,11 @@ class PairBatch:
     shift: ArrayLike = 0.0
     copies: ArrayLike = 1
 
-    @classmethod
-    def from_mapping(cls, arrays: Mapping[str, Any]) -> PairBatch:
-        """Make the batch from a mapping with the names of its fields."""
-        unknown = [key for key in arrays if key not in cls.__dataclass_fields__]
-        if unknown or "variance_ratio" not in arrays:
-            names = ", ".join(map(str, arrays)) or "none"
-            raise ParameterError("keys of pairs", "be variance_ratio [shift] [copies]", names)
-        return cls(**arrays)
-
 
 def from_pairs(pairs: Any, claim: Claim) -> Candidates:
     """Test pairs in any of the forms that `audit` takes."""
     if isinstance(pairs, Mapping):
-        pairs = PairBatch.from_mapping(pairs)
+        pairs = PairBatch(**only_keys("pairs", dict(pairs), ("variance_ratio",), ("shift", "copies")))
     if isinstance(pairs, PairBatch):
         tested = _from_batch(pairs, claim)
     else:
@@ -96,7 +81,8 @@ def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     ratio, t, m, n = _checked(batch)
     orders = ((t, m), reverse_shift(t, m, ratio))
     places = [(epsilon, delta, order) for epsilon, delta in claim.points for order in orders]
-    chosen = np.unique(np.concatenate([_worth_testing(_largest(*order, n, e), delta) for e, delta, order in places]))
+    logs = ((log_delta_batch(shift=m, copies=n, epsilon=e, excess=t), delta) for e, delta, (t, m) in places)
+    chosen = np.unique(np.concatenate([_worth_testing(*one) for one in logs]))
     _, first = np.unique(np.concatenate([ratio, m, n], axis=1)[chosen], axis=0, return_index=True)  # equal ones once
     kept = np.sort(chosen[first]).tolist()
     profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}
@@ -118,44 +104,6 @@ def _checked(batch: PairBatch) -> tuple[Floats, Floats, Floats, Floats]:
             first = tuple(np.argwhere(~good(array))[0])
             raise ParameterError(f"{name} of pair {first[0]}", rule, array[first])
     return checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)[:4]
-
-
-def _largest(t: Floats, m: Floats, n: Floats, epsilon: float) -> Floats:
-    """Return log δ of each pair; −∞ if a bound shows that the pair is below the worst of a sample by a margin.
-
-    A pair that is left out lies below one that was evaluated. It cannot be the witness, and it cannot be refuted if
-    that one is not.
-    """
-    values = np.full(len(t), -np.inf)
-
-    def evaluate(rows: NDArray[np.intp]) -> None:
-        values[rows] = log_delta_batch(shift=m[rows], copies=n[rows], epsilon=epsilon, excess=t[rows])
-
-    sample = np.arange(0, len(t), max(1, len(t) // _SAMPLE))
-    evaluate(sample)
-    worst = int(sample[np.argmax(values[sample])])
-    left = np.setdiff1d(np.arange(len(t)), sample)
-    if left.size and values[worst] > -np.inf:
-        s, _ = best_exponent(GaussianPair.from_excess(t[worst].tolist(), m[worst].tolist(), n[worst]), epsilon)
-        margin = 2.0 * SCREEN_MARGIN * (1.0 + math.fabs(values[worst]))
-        left = left[_bound(t[left], m[left], n[left], epsilon, s) >= values[worst] - margin]
-    if left.size:
-        evaluate(left)
-    return values
-
-
-def _bound(t: Floats, m: Floats, n: Floats, epsilon: float, s: float) -> Floats:
-    """Bound log δ of every pair by Chernoff's bound at one s, rounded up; +∞ if s is outside the domain."""
-    v = 1.0 - s * t
-    inside = (v > 0.0).all(axis=1)
-    v = np.where(v > 0.0, v, 1.0)
-    # K(s) = Σ n [ −(s/2) log(1+t) − ½ log(1−st) + ½ s(1+s) m²/(1−st) ]
-    terms = n * (
-        -0.5 * s * np.log1p(t) - 0.5 * np.log1p(-s * np.where(v == 1.0, 0.0, t)) + 0.5 * s * (1 + s) * m * m / v
-    )
-    size = np.abs(terms).sum(axis=1) + s * (epsilon + 1.0)
-    bound = terms.sum(axis=1) - s * epsilon + chernoff_factor(s)
-    return np.where(inside, bound + 1e-12 * size, np.inf)
 
 
 def _worth_testing(values: Floats, delta: float) -> NDArray[np.intp]:

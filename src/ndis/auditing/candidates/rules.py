@@ -1,6 +1,7 @@
 """A rule says which neighbours are tested, and `Search` says which rules.
 
-A rule proposes edits in batches. It learns the score of each, log δ of the worse order, before it proposes more. The
+A rule has an `adjacency`; `describe()`, one sentence for the report; and `proposals(data, random)`, a generator that
+yields batches of edits. It learns the score of each, log δ of the worse order, before it proposes more. The
 adversarial rules climb by these scores; the others ignore them. The proposals depend only on data, scores and seed.
 """
 
@@ -8,33 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_floats, as_scalar, as_size
+from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import DataSet, GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 from ndis.pages.text import several
-
-
-@runtime_checkable
-class Neighbours(Protocol):
-    """A rule has these attributes and methods."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Say which data sets are its neighbours."""
-
-    def describe(self) -> str:
-        """Write one sentence for the report."""
-
-    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        """Yield batches of edits and receive the score of each."""
 
 
 @dataclass(frozen=True)
@@ -123,60 +109,7 @@ class ReplaceEach(_Given):
 
 
 @dataclass(frozen=True)
-class _Bounded:
-    """The rules that draw rows have these bounds.
-
-    Parameters
-    ----------
-    row_norm_bound : float, optional
-        Public bound of the features of a row.
-    target_bound : float, optional
-        For data (X, y): public bound of |y|.
-    target_values : tuple of float
-        For data (X, y): the values a target may take, instead of a bound.
-    domain : Domain, optional
-        The public set in which rows lie, instead of these bounds.
-    """
-
-    row_norm_bound: float | None = None
-    target_bound: float | None = None
-    target_values: tuple[float, ...] = ()
-    domain: Domain | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.domain is None:
-            domain = Domain(self.row_norm_bound, target_bound=self.target_bound, target_values=self.target_values)
-            object.__setattr__(self, "domain", domain)
-
-
-@dataclass(frozen=True)
-class AddRandom(_Bounded):
-    """Add rows in turn that are drawn at random on the sphere of the public bound.
-
-    >>> rule = AddRandom(row_norm_bound=1.0, count=3)
-    >>> (batch,) = rule.proposals(np.zeros((5, 2)), np.random.default_rng(0))
-    >>> [round(float(np.linalg.norm(edit.add[0])), 12) for edit in batch]
-    [1.0, 1.0, 1.0]
-    """
-
-    count: int = 100
-    adjacency: Adjacency = "add-remove"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        as_size("count", self.count)
-
-    def describe(self) -> str:
-        return f"{several(self.count, 'row')} drawn at random within {self.domain} added in turn"
-
-    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        assert self.domain is not None
-        domain = self.domain.for_data(data)
-        yield from edits.in_batches(edits.addition(domain.draw(random)) for _ in range(self.count))
-
-
-@dataclass(frozen=True)
-class AddAdversarial(_Bounded):
+class AddAdversarial:
     """Add the row within the public bounds that makes δ largest, as far as a search finds it.
 
     The search is a (1+λ) evolution strategy from several starts: random rows, and the principal directions along which
@@ -185,8 +118,10 @@ class AddAdversarial(_Bounded):
 
     Parameters
     ----------
-    row_norm_bound, target_bound, target_values
-        The public bounds of a row.
+    row_norm_bound, target_bound, target_values : optional
+        The public bounds of a row, as for `Domain`.
+    domain : Domain, optional
+        The public set in which rows lie, instead of these bounds.
     generations : int
         Generations per start.
     offspring : int
@@ -202,13 +137,19 @@ class AddAdversarial(_Bounded):
     True
     """
 
+    row_norm_bound: float | None = None
+    target_bound: float | None = None
+    target_values: tuple[float, ...] = ()
     generations: int = 20
     offspring: int = 8
     starts: int = 2
     adjacency: Adjacency = "add-remove"
+    domain: Domain | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        if self.domain is None:
+            domain = Domain(self.row_norm_bound, target_bound=self.target_bound, target_values=self.target_values)
+            object.__setattr__(self, "domain", domain)
         for name in ("generations", "offspring", "starts"):
             as_size(name, getattr(self, name))
 
@@ -286,15 +227,16 @@ class Search:
     Parameters
     ----------
     neighbours : rule, rules, or iterable of data sets, optional
-        `RemoveEach`, `AddRows`, `AddRandom`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring
-        data sets themselves. By default `RemoveEach`, and the search for the worst row as well if `row_norm_bound` is
+        `RemoveEach`, `AddRows`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring data sets
+        themselves. By default `RemoveEach`, and the search for the worst row as well if `row_norm_bound` is
         stated.
     row_norm_bound, target_bound, target_values : optional
         Public bounds of a row, instead of `neighbours`: the audit then searches for the worst row within them.
     random_state : int
         Seed of the rules that draw rows.
     seconds : float
-        Time for other data sets than the data (`DataSet`); 0 tries none. They are tried only without `neighbours`.
+        Time for other data sets than the data (`DataSet`); 0 tries none. They are tried only without `neighbours`. An
+        audit tries some hundred of them, which usually takes seconds. The report says if time ran out.
 
     Examples
     --------
@@ -307,11 +249,10 @@ class Search:
     target_bound: float | None = None
     target_values: Sequence[float] | None = None
     random_state: int = 0
-    seconds: float = 10.0
+    seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        if not as_scalar("seconds", self.seconds) >= 0:
-            raise ParameterError("seconds", "not be negative", self.seconds)
+        as_not_negative("seconds", self.seconds)
         seed: Any = 0 if self.random_state is None else self.random_state
         if isinstance(seed, bool) or not (as_scalar("random_state", seed) >= 0 and int(seed) == seed):
             raise ParameterError("random_state", "be a whole number, not negative", repr(seed))
@@ -340,14 +281,14 @@ class Search:
         if len(self.stated) > 1:
             bounds = " and ".join(self.stated[1:])
             raise ParameterError(bounds, "be left out if neighbours are given", "both", "bound the rule")
-        given = [self.neighbours] if isinstance(self.neighbours, Neighbours) else self.neighbours
+        given = [self.neighbours] if hasattr(self.neighbours, "proposals") else self.neighbours
         if isinstance(given, np.ndarray | str | bytes) or not isinstance(given, Iterable):
             wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
             raise ParameterError("neighbours", wanted, type(given).__name__)
         items = list(given)
         if not items:
             raise ParameterError("neighbours", "be at least one", "none")
-        rules = [item for item in items if isinstance(item, Neighbours)]
+        rules = [item for item in items if hasattr(item, "proposals")]
         for rule in rules:
             if rule.adjacency != claim.adjacency:
                 wanted = f"be that of the claim, {claim.adjacency!r}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import UNKNOWN, Cells, Floats
+from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
 from ndis.data.table import Table
 
@@ -25,23 +25,17 @@ CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
 
 
 def changed_rows(
-    schema: Schema,
-    data: Any,
-    *,
-    row_norm_bound: float | None = None,
-    kept: Sequence[int] | None = None,
-    columns: Any = None,
-    header: bool = False,
-    progress: bool | None = None,
+    schema: Schema, data: Any, *, row_norm_bound: float | None = None, kept: Sequence[int] | None = None, **how: Any
 ) -> int:
     """Return how many rows the schema changes. **Private**: release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
     The bound is that of the schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
+    `how` are the arguments of `open_for`.
     """
     bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
     chosen = list(range(len(schema.feature_names))) if kept is None else list(kept)
-    table = open_for(schema, data, columns=columns, header=header, progress=progress)
+    table = open_for(schema, data, **how)
     wanted = table.columns_of(schema, target=schema.target is not None)
 
     def count(opened: Table) -> int:
@@ -56,13 +50,9 @@ def _changed(schema: Schema, cells: list[Cells], bound: float, kept: list[int]) 
     encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]
     changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)[:, kept]) <= bound * CORNER)
     for column, each in zip(columns, values, strict=True):
-        changed |= column.outside(each) | np.isnan(each) | ((each == UNKNOWN) & is_listed(column))
+        for mask in column.faults(each):
+            changed |= mask
     return changed
-
-
-def is_listed(column: Any) -> bool:
-    """Return whether a column has a list of values, so that a cell may be of none of them."""
-    return hasattr(column, "texts")
 
 
 def row_norms(rows: Floats) -> Floats:

@@ -26,18 +26,30 @@ class _AnyColumn:
 
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
+    squared_norm: ClassVar[int] = 1  # no encoded cell has a larger one
+    centre: Any
+    half_width: Any
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
         return (name,)
 
+    def scales(self) -> tuple[tuple[float, float], ...]:
+        """Return (centre, half-width) of every encoded column."""
+        return ((self.centre, self.half_width),) * len(self.labels(""))
+
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two values of every encoded column, or None if it has more."""
+        return (None,) * len(self.labels(""))
+
     def read(self, cells: Cells) -> Floats:
         """Return the values of the cells, and NaN where a cell is missing."""
         raise NotImplementedError  # each kind has its own
 
-    def outside(self, values: Floats) -> Any:
-        """Return which values are clipped; none that is missing."""
-        return np.zeros(len(values), dtype=bool)
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        none = np.zeros(len(values), dtype=bool)
+        return none, none, np.isnan(values)
 
     def encode(self, cells: Cells) -> Floats:
         """The encoded columns; NaN where a cell is missing and there is no fill."""
@@ -55,17 +67,27 @@ class _Range(_AnyColumn):
     high: Any
     fill: Any
 
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        """Return low, high and fill as floats."""
-        raise NotImplementedError  # each kind has its own
-
-    def _check_ends(self) -> None:
+    def __post_init__(self) -> None:
+        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
+            object.__setattr__(self, name, self._checked(name, getattr(self, name)))
         low, high, fill = self._ends
         if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
             raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
         if fill is not None and not low <= fill <= high:
             raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+
+    def _checked(self, name: str, value: Any) -> Any:
+        """Return an end or the fill, if it is of the kind of the column."""
+        return as_scalar(name, value)
+
+    def _float(self, end: Any) -> float:
+        """Return an end or the fill as a float."""
+        return float(end)
+
+    @property
+    def _ends(self) -> tuple[float, float, float | None]:
+        """Return low, high and fill as floats."""
+        return self._float(self.low), self._float(self.high), None if self.fill is None else self._float(self.fill)
 
     @property
     def centre(self) -> float:
@@ -79,10 +101,10 @@ class _Range(_AnyColumn):
         low, high, _ = self._ends
         return 0.5 * high - 0.5 * low
 
-    def outside(self, values: Floats) -> Any:
-        """Return which values are clipped; none that is missing."""
-        low, high, _ = self._ends
-        return (values < low) | (values > high)
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        (low, high, _), (_, none, missing) = self._ends, super().faults(values)
+        return (values < low) | (values > high), none, missing
 
     def encode_values(self, values: Floats) -> Floats:
         """Encode what `read` returned."""
@@ -97,7 +119,7 @@ class _Range(_AnyColumn):
         return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Number(_Range):
     """A number has a public range.
 
@@ -107,6 +129,11 @@ class Number(_Range):
         The range; larger and smaller cells are clipped to it.
     fill : float, optional
         Stands for a missing cell. Without it, one missing cell makes the whole row zero.
+    degree : {1, 2}
+        2 adds a column: the squared distance from the middle of the range, which goes little with the number itself.
+    indicator : bool
+        Add a column that is 1 for a missing cell and 0 for others. Such a cell needs a fill, by default the middle of
+        the range: the new coefficient tells how rows with a missing cell differ from one at the fill.
 
     Examples
     --------
@@ -114,23 +141,69 @@ class Number(_Range):
     [-1.0, -0.5, 1.0]
     >>> Number(0, 10, fill=5).encode(np.array([None, "x", "7.5"], dtype=object)).ravel().tolist()
     [0.0, 0.0, 0.5]
+    >>> Number(0, 10, degree=2, indicator=True).encode(np.array([10.0, np.nan])).tolist()
+    [[1.0, 1.0, 0.0], [0.0, -1.0, 1.0]]
+    >>> Number(0, 10, degree=2, indicator=True).labels("age")
+    ('age', '(age-5)^2', 'age=missing')
     """
 
     low: float
     high: float
     fill: float | None = None
+    degree: int = 1
+    indicator: bool = False
 
     kinds = ("number", "boolean", "cells", "objects", "texts")
     numeric = True
 
     def __post_init__(self) -> None:
-        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            object.__setattr__(self, name, as_scalar(name, getattr(self, name)))
-        self._check_ends()
+        super().__post_init__()
+        if type(self.degree) is not int or self.degree not in (1, 2):
+            raise ParameterError("degree", "be 1 or 2", repr(self.degree))
+        if type(self.indicator) is not bool:
+            raise ParameterError("indicator", "be true or false", repr(self.indicator))
+        if self.indicator and self.fill is None:
+            object.__setattr__(self, "fill", self.centre)
 
     @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        return self.low, self.high, self.fill
+    def squared_norm(self) -> int:  # type: ignore[override]  # that of other columns is a constant
+        """Return the number of encoded columns, each of which is within [−1, 1]."""
+        return self.degree + self.indicator
+
+    def _chosen(self, plain: Any, square: Any, missing: Any) -> tuple[Any, ...]:
+        """Return what belongs to the encoded columns."""
+        return (plain, *([square] if self.degree > 1 else []), *([missing] if self.indicator else []))
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return the names of the encoded columns."""
+        return self._chosen(name, f"({name}-{self.centre:g})^2", f"{name}=missing")
+
+    def scales(self) -> tuple[tuple[float, float], ...]:
+        """Return (centre, half-width) of every encoded column."""
+        half = self.half_width**2 / 2
+        return self._chosen((self.centre, self.half_width), (half, half), (0.0, 1.0))
+
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two values of every encoded column, or None if it has more."""
+        return self._chosen(None, None, (0.0, 1.0))
+
+    def encode_values(self, values: Floats) -> Floats:
+        """Encode what `read` returned; every column within [−1, 1]."""
+        z = super().encode_values(values)[:, 0]
+        with np.errstate(all="ignore"):
+            return np.stack(self._chosen(z, 2.0 * z * z - 1.0, np.isnan(values).astype(np.float64)), axis=1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return super().to_dict() | self._further
+
+    @property
+    def _further(self) -> dict[str, Any]:
+        return ({"degree": self.degree} if self.degree > 1 else {}) | ({"indicator": True} if self.indicator else {})
+
+    def __repr__(self) -> str:
+        shown = {"low": self.low, "high": self.high, "fill": self.fill} | self._further
+        return f"Number({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def read(self, cells: Cells) -> Floats:
         """Return numbers, and NaN where a cell is no finite number."""
@@ -159,6 +232,10 @@ class Boolean(_AnyColumn):
     centre = 0.5
     half_width = 0.5
     values = (False, True)
+
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two encoded values."""
+        return ((-1.0, 1.0),)
 
     def __post_init__(self) -> None:
         if self.fill is not None and type(self.fill) is not bool:
@@ -204,20 +281,13 @@ class Date(_Range):
 
     kinds = ("date", "text", "cells", "objects", "texts")
 
-    def __post_init__(self) -> None:
-        for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
-            value: object = getattr(self, name)
-            if not isinstance(value, date):
-                raise ParameterError(name, "be a date", repr(value))
-        self._check_ends()
+    def _checked(self, name: str, value: Any) -> Any:
+        if not isinstance(value, date):
+            raise ParameterError(name, "be a date", repr(value))
+        return value
 
-    @property
-    def _ends(self) -> tuple[float, float, float | None]:
-        return day_number(self.low), day_number(self.high), None if self.fill is None else day_number(self.fill)
-
-    def number(self) -> Number:
-        """Return the same range in days since 1970-01-01."""
-        return Number(*self._ends)
+    def _float(self, end: Any) -> float:
+        return day_number(end)
 
     def read(self, cells: Cells) -> Floats:
         """Return days since 1970-01-01, and NaN where a cell is no date."""
@@ -272,6 +342,10 @@ class Category(_AnyColumn):
         """Return the names of the encoded columns."""
         return tuple(f"{name}={text}" for text in self.texts)
 
+    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
+        """Return the two values of every encoded column."""
+        return ((0.0, 1.0),) * len(self.values)
+
     def read(self, cells: Cells) -> Floats:
         """Return the number of each cell's category from 0 on; −1 where it is not listed, NaN where it is missing."""
         place = dict.fromkeys(sorted(MISSING), math.nan)
@@ -282,13 +356,19 @@ class Category(_AnyColumn):
         place |= {text: float(i) for i, text in enumerate(self.texts)}
         return words(cells, place)
 
+    def faults(self, values: Floats) -> tuple[Any, Any, Any]:
+        """Return which cells are clipped, which are of no listed value, and which are missing."""
+        none, _, missing = super().faults(values)
+        return none, values == UNKNOWN, missing
+
     def encode_values(self, values: Floats) -> Floats:
         """Return one column per value; zeros where a cell is not listed, NaN where it is missing without fill."""
         filled = self._filled(values)
         columns = np.empty((len(self.values), len(filled)))  # column by column, as the quantiser takes them
         for place, column in enumerate(columns):
             np.equal(filled, place, out=column)
-        columns[:, np.isnan(filled)] = np.nan
+        missing = np.flatnonzero(np.isnan(filled))
+        columns[:, missing] = np.nan
         return columns.T
 
     def codes(self, values: Floats) -> Floats:
@@ -297,8 +377,9 @@ class Category(_AnyColumn):
         return np.where(filled == UNKNOWN, np.nan, filled)
 
     def _filled(self, values: Floats) -> Floats:
-        fill = math.nan if self.fill is None else float(self.texts.index(str(text_of(self.fill))))
-        return np.where(np.isnan(values), fill, values)
+        if self.fill is None:
+            return values
+        return np.where(np.isnan(values), float(self.texts.index(str(text_of(self.fill)))), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -311,6 +392,15 @@ Column = Number | Boolean | Date | Category
 def with_fill(fill: Any) -> dict[str, Any]:
     """The fill value as part of a mapping, if there is one."""
     return {} if fill is None else {"fill": fill}
+
+
+def box_norm(columns: Mapping[str, Column]) -> float:
+    """Bound the norm of an encoded row.
+
+    >>> box_norm({"age": Number(0, 1, degree=2), "ward": Category(("A", "B")), "old": Boolean()})
+    2.0
+    """
+    return math.sqrt(sum(column.squared_norm for column in columns.values()))
 
 
 # ---------------------------------------------------------------------- specifications, in Python or TOML
@@ -341,7 +431,7 @@ def as_column(name: str, spec: Any) -> Column:
         if isinstance(spec, list):
             return Category(tuple(spec))
     except ParameterError as error:
-        if error.name not in ("low", "high", "fill", "values"):
+        if error.name not in ("low", "high", "fill", "values", "degree", "indicator"):
             raise
         rule, _, got = str(error).partition(f"{error.name} must ")[2].partition("; got ")
         raise ParameterError(f"{error.name} of column {name!r}", rule, got) from None
@@ -354,9 +444,10 @@ def _from_mapping(name: str, spec: Mapping[str, Any]) -> Column:
         remedy = "replace each ? by what is known without looking at the data, or delete the line"
         raise ParameterError(f"column {name!r}", "be filled in", "a template", remedy)
     keys = set(spec)
-    if keys <= {"low", "high", "fill"} and {"low", "high"} <= keys:
-        kind: Any = Date if isinstance(spec["low"], date) else Number
-        return kind(spec["low"], spec["high"], spec.get("fill"))  # type: ignore[no-any-return]
+    further = {"degree", "indicator"} & keys
+    if keys <= {"low", "high", "fill", "degree", "indicator"} and {"low", "high"} <= keys:
+        kind: Any = Date if isinstance(spec["low"], date) and not further else Number
+        return kind(**spec)  # type: ignore[no-any-return]
     if keys <= {"categories", "fill"} and isinstance(spec.get("categories"), list):
         return Category(tuple(spec["categories"]), spec.get("fill"))
     if keys <= {"type", "fill"} and spec.get("type") == "boolean":
@@ -373,18 +464,18 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     """
     if target is None:
         return None, None
+    spec: Any
     if isinstance(target, Mapping):
-        others = dict(target)
-        name = as_name(others.pop("name", None))
-        column = as_column(name, others)
+        name, spec = target.get("name"), {key: value for key, value in target.items() if key != "name"}
     elif isinstance(target, tuple) and len(target) == 3:
-        name = as_name(target[0])
-        column = as_column(name, target[1:])
+        name, spec = target[0], target[1:]
     elif isinstance(target, tuple) and len(target) == 2 and not isinstance(target[1], tuple):
-        name = as_name(target[0])
-        column = as_column(name, target[1])
+        name, spec = target
     else:
         raise ParameterError("target", "be (name, low, high), (name, [classes]) or (name, bool)", repr(target))
+    column = as_column(as_name(name), spec)
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
+    if column.squared_norm > 1:
+        raise ParameterError("target", "have degree 1 and no indicator", repr(column))
     return name, column

@@ -15,7 +15,6 @@ column's `fill`. If the column has none, the whole row counts as zeros, as witho
 
 from __future__ import annotations
 
-import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ from ndis._files import write_file
 from ndis._validate import as_scalar, warn_caller
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
-from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target
+from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target, box_norm
 from ndis.data.schema.preview import Preview, preview
 from ndis.data.schema.template import quoted, toml_value
 from ndis.data.table import Table
@@ -88,21 +87,16 @@ class Schema:
             raise ParameterError("target", "not be a feature as well", repr(target_name))
         if len(set(labels)) < len(labels):
             raise ParameterError("columns", "give different names to the encoded columns", repr(sorted(labels)))
-        box = math.sqrt(len(read))
+        box = box_norm(read)
         bound = box if row_norm_bound is None else as_scalar("row_norm_bound", row_norm_bound)
         if not 0 < bound <= box:
             raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
-        for field, value in (
-            ("columns", MappingProxyType(read)),
-            ("target_name", target_name),
-            ("target", target_column),
-            ("row_norm_bound", bound),
-        ):
-            object.__setattr__(self, field, value)
+        self.__dict__.update(columns=MappingProxyType(read), target_name=target_name, target=target_column)
+        self.__dict__["row_norm_bound"] = bound
 
     def __repr__(self) -> str:
         target = "" if self.target is None else f", target={(self.target_name, self.target)!r}"
-        bound = "" if self.row_norm_bound == math.sqrt(len(self.columns)) else f", row_norm_bound={self.row_norm_bound}"
+        bound = "" if self.row_norm_bound == box_norm(self.columns) else f", row_norm_bound={self.row_norm_bound}"
         return f"Schema({dict(self.columns)!r}{target}{bound})"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -132,11 +126,8 @@ class Schema:
         >>> Schema({"age": (18, 90), "region": ["N", "S", "W"]}).against_first()
         [0, 2, 3]
         """
-        first: list[bool] = []
-        for name, column in self.columns.items():
-            labels = column.labels(name)
-            first += [isinstance(column, Category) and i == 0 for i in range(len(labels))]
-        return [i for i, left_out in enumerate(first) if not left_out]
+        labels = [(column, i) for name, column in self.columns.items() for i, _ in enumerate(column.labels(name))]
+        return [place for place, (column, i) in enumerate(labels) if i or not isinstance(column, Category)]
 
     def bounds(self) -> dict[str, float]:
         """The public bounds of encoded rows, as arguments of a mechanism.
@@ -170,7 +161,7 @@ class Schema:
         others = {key: column for key, column in self.columns.items() if key != name}
         if not others:
             raise ParameterError("target", "leave another column", repr(name))
-        bound = self.row_norm_bound if self.row_norm_bound < math.sqrt(len(others)) else None
+        bound = self.row_norm_bound if self.row_norm_bound < box_norm(others) else None
         return Schema(others, target=(name, self.columns[name]), row_norm_bound=bound)
 
     # ------------------------------------------------------------------ rows
@@ -307,10 +298,7 @@ class Schema:
 
     def scales(self) -> tuple[Floats, Floats]:
         """(centre, half-width) of every encoded column in original units; 0 and 1 for a column of a category."""
-        pairs = [
-            (column.centre, column.half_width) for name, column in self.columns.items() for _ in column.labels(name)
-        ]
-        centre, half_width = np.array(pairs).T
+        centre, half_width = np.array([pair for column in self.columns.values() for pair in column.scales()]).T
         return centre, half_width
 
     def target_scale(self) -> tuple[float, float]:
@@ -368,7 +356,7 @@ class Schema:
         stated: dict[str, Any] = {"columns": {name: column.to_dict() for name, column in self.columns.items()}}
         if self.target_name is not None and self.target is not None:
             stated["target"] = {"name": self.target_name} | self.target.to_dict()
-        if self.row_norm_bound != math.sqrt(len(self.columns)):
+        if self.row_norm_bound != box_norm(self.columns):
             stated["row_norm_bound"] = self.row_norm_bound
         return stated
 
@@ -434,11 +422,10 @@ class Schema:
         """
         try:
             stated = tomllib.loads(Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:  # the last if it is nested a thousand times
-            if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError | RecursionError):
-                raise ParameterError("schema", "be a TOML file", f"{str(source)!r}: {error}") from error
-            why = getattr(error, "strerror", None) or "a name that is no path"
-            raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {why}") from error
+        except OSError as error:
+            raise ParameterError("schema", "be a readable file", f"{str(source)!r}: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:  # the last if it is nested a thousand times
+            raise ParameterError("schema", "be a TOML file", f"{str(source)!r}: {error}") from error
         return cls.from_dict(stated)
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.data.cells import UNKNOWN, Floats
+from ndis.data.cells import Floats
 from ndis.data.opening import open_for
-from ndis.data.schema.changed import CORNER, is_listed, row_norms
+from ndis.data.schema.changed import CORNER, row_norms
 from ndis.pages.text import html_table, text_table
 
 if TYPE_CHECKING:
@@ -79,19 +79,15 @@ class Preview:
 
     def cells(self) -> list[list[str]]:
         """Return the header and the rows of the table, as text."""
-        shares = [
-            [c.name, *(f"{100 * share:.1f}%" for share in (c.clipped, c.unknown, c.missing))] for c in self.columns
-        ]
-        return [list(_HEAD), *shares]
+        shares = [(c.name, c.clipped, c.unknown, c.missing) for c in self.columns]
+        return [list(_HEAD), *([name, *(f"{100 * share:.1f}%" for share in each)] for name, *each in shares)]
 
     def notes(self) -> list[str]:
         """Return sentences about whole rows."""
         words = ("least", "quarter", "half", "three quarters", "95%", "largest")
         norms = ", ".join(f"{word} {value:.4g}" for word, value in zip(words, self.quantiles.values(), strict=True))
-        beyond = (
-            f"rows beyond the norm bound: {100 * self.beyond:.1f}%; rows that count as zeros: {100 * self.emptied:.1f}%"
-        )
-        return [beyond, f"norms: {norms}"]
+        zeros = f"rows that count as zeros: {100 * self.emptied:.1f}%"
+        return [f"rows beyond the norm bound: {100 * self.beyond:.1f}%; {zeros}", f"norms: {norms}"]
 
     def __repr__(self) -> str:
         return text_table(self._title(), self.cells(), self.notes())
@@ -102,28 +98,6 @@ class Preview:
     def _repr_html_(self) -> str:
         return html_table(self._title(), self.cells(), self.notes())
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the norms of encoded rows, with the bound; returns the axes."""
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(6.4, 3.6), layout="constrained").subplots()
-        ax.hist(self.norms, bins=40, color="#4c78a8")
-        ax.axvline(self.row_norm_bound, color="#b22222")
-        ax.annotate(
-            f"bound: {100 * self.beyond:.1f}% of rows beyond it",
-            (self.row_norm_bound, 1.0),
-            xycoords=("data", "axes fraction"),
-            xytext=(-4, -4),
-            textcoords="offset points",
-            ha="right",
-            va="top",
-            color="#b22222",
-        )
-        ax.set_xlabel("norm of an encoded row")
-        ax.set_ylabel("rows")
-        return ax
-
 
 def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview:
     """See `Schema.preview`."""
@@ -131,24 +105,14 @@ def preview(schema: Schema, rows: Any, *, columns: Any, header: bool) -> Preview
     target = schema.target is not None and (schema.target_name in table.names or table.width > len(schema.columns))
     wanted: dict[str, Any] = dict(schema.columns) | ({schema.needed_target(): schema.target} if target else {})
     totals = np.zeros((len(wanted), 3))
-    norms: list[Floats] = []
-    count = emptied = 0
+    lengths = [np.empty(0)]
     for cells in table.cells(table.columns_of(schema, target=target)):
-        values = [column.read(each) for column, each in zip(wanted.values(), cells, strict=True)]
-        for total, each, column in zip(totals, values, wanted.values(), strict=True):
-            total += [column.outside(each).sum(), ((each == UNKNOWN) & is_listed(column)).sum(), np.isnan(each).sum()]
-        length = row_norms(schema.encode_cells(cells[: len(schema.columns)]))
-        norms.append(length[~np.isnan(length)])
-        count += len(length)
-        emptied += int(np.isnan(length).sum())
-    every = np.concatenate([np.empty(0), *norms])
-    shares = totals / max(count, 1)
-    beyond = int((every > schema.row_norm_bound * CORNER).sum())
-    return Preview(
-        tuple(ColumnPreview(name, *share.tolist()) for name, share in zip(wanted, shares, strict=True)),
-        count,
-        every,
-        schema.row_norm_bound,
-        emptied / max(count, 1),
-        beyond / max(count, 1),
-    )
+        for total, column, each in zip(totals, wanted.values(), cells, strict=True):
+            total += [mask.sum() for mask in column.faults(column.read(each))]
+        lengths.append(row_norms(schema.encode_cells(cells[: len(schema.columns)])))
+    every = np.concatenate(lengths)
+    norms, count = every[~np.isnan(every)], max(len(every), 1)
+    beyond = int((norms > schema.row_norm_bound * CORNER).sum())
+    columns = tuple(ColumnPreview(name, *share.tolist()) for name, share in zip(wanted, totals / count, strict=True))
+    emptied = len(every) - len(norms)
+    return Preview(columns, len(every), norms, schema.row_norm_bound, emptied / count, beyond / count)

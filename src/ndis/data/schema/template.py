@@ -17,24 +17,20 @@ _LINES = {
 _HEAD = """\
 # What is public about this table. Replace every "?" by what is known without looking at the data: a range or a category
 # that is taken from the data leaks it. Delete the lines of columns that are not features.
-#
 #   a number     { low = 18, high = 90 }                      fill = 40 stands for a missing cell
 #   a category   { categories = ["north", "south"] }
 #   a date       { low = 2020-01-01, high = 2025-01-01 }
 #   yes or no    { type = "boolean" }
-#
 # A column without fill makes its whole row zero if its cell is missing. Values outside of a range count at its end: if
 # a code such as 999 or -1 stands for "missing", empty those cells first.
 # A [target] with two classes has categories = ["no", "yes"] in place of low and high: ndis logistic.
 """
 _NO_TARGET = """\
 # A regression needs a target. Take its line out of [columns], and write it here without the "#":
-#
 # [target]
 # name = "spend"
 # low = 0
 # high = 5000
-#
 # Or leave it as it is, and name one of the columns: ndis regress --target spend. A sketch needs no target.
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import subprocess
 import sys
 import threading
@@ -19,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse
 
-import ndis
 from helpers.cases import quick
 from ndis import Schema
 from ndis.data import open_table
@@ -145,62 +143,6 @@ def test_a_byte_order_mark_is_no_part_of_any_line(tmp_path: Path) -> None:
     assert np.array_equal(gram(second + first), gram(first + second))
 
 
-def test_a_list_is_rows_or_paths_and_no_item_is_quoted() -> None:
-    """A list of cells was taken for paths if all of them were texts, and the message quoted one."""
-    schema = Schema({"diagnosis": ["flu", "cold"]})
-    mechanism = ndis.GramMechanism.calibrated(epsilon=1.0, delta=1e-6, **schema.bounds())
-    for call in (
-        lambda data: mechanism.release(data, schema=schema),
-        schema.encode,
-        lambda data: ndis.mechanisms.rows.clipped_count(data, schema, epsilon=1.0, delta=1e-6),
-    ):
-        with pytest.raises(ParameterError, match=r"^data must be an array, a frame or a file.*got another list"):
-            call(["rare disease", "flu"])
-    expected = [[1.0, 0.0], [np.nan] * 2, [np.nan] * 2, [0.0, 0.0], [np.nan] * 2]
-    items: list[Any] = [["flu"], "rare disease", None, ("x",), ["flu", "cold"]]
-    for order in itertools.permutations(range(5)):  # an item that is no row of the schema is a missing record
-        read = schema.encode([items[i] for i in order])
-        np.testing.assert_array_equal(read, [expected[i] for i in order])
-
-
-LISTS: list[Any] = [[], [[1.0]], [[1.0], [2.0]], [[1.0], [2.0, 3.0]], [1.0], ["a.csv"], ["a", None], [None], [[], {}]]
-
-
-@pytest.mark.parametrize("rows", LISTS, ids=repr)
-def test_a_list_of_rows_without_a_schema_is_refused_by_its_type(rows: Any) -> None:
-    """The first row decided how wide all rows are, and whether they are rows. Now the words are always the same."""
-    said = "; write numpy.asarray(X, dtype=float)"
-    covariance = ndis.learn.PrivateCovariance(row_norm_bound=1.0)
-    ridge = ndis.learn.PrivateRidge(row_norm_bound=1.0, target_bound=1.0)
-    model = ndis.models.BohningLogistic(l2_penalty=20.0, row_norm_bound=1.0)
-    labels = [1] * len(rows)
-    rule = "X must be an array, a frame or a file, or come with a schema; got a list"
-    for call in (
-        lambda: covariance.fit(rows),
-        lambda: ridge.fit(rows, labels),
-        lambda: model.distribution((rows, labels)),
-        lambda: exact_gram((rows, labels), row_norm_bound=1.0, target_bound=1.0),
-    ):
-        with pytest.raises(ParameterError) as caught:
-            call()
-        assert str(caught.value) == rule + said
-    with pytest.raises(ParameterError) as caught:
-        exact_gram(rows, row_norm_bound=1.0)
-    assert str(caught.value).startswith(
-        "data must be an array, a frame or a file, come with a schema, or list existing"
-    )
-
-
-def test_no_target_of_a_list_decides_how_another_is_read() -> None:
-    """The first target decided whether a list was one column or several."""
-    x = np.full((4, 1), 0.5)
-    targets: list[Any] = [0.25, [0.5, 0.5], "0.5", None]
-    bounds = {"row_norm_bound": 1.0, "target_bound": 1.0}
-    alone = [exact_gram((x[:1], [y]), **bounds).integers for y in targets]
-    for order in itertools.permutations(range(4)):
-        assert (exact_gram((x, [targets[i] for i in order]), **bounds).integers == sum(alone)).all()
-
-
 def test_threads_leave_the_filters_of_warnings_alone() -> None:
     """Overlapping fits restored the list of filters in the wrong order: afterwards no warning was ever shown."""
     program = """
@@ -298,7 +240,7 @@ def test_overlapping_dask_computations_restore_the_filters() -> None:
     barrier = threading.Barrier(3)
 
     def slow(block: np.ndarray) -> np.ndarray:
-        barrier.wait(timeout=60)
+        barrier.wait(timeout=3600)
         return block
 
     def work() -> None:
@@ -385,8 +327,7 @@ def test_a_missing_cell_changes_no_category_of_dask(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="keeps whole numbers beyond 2\\^53"):
             Schema({"a": [BIG, 7]}).table(data)
         rows.append(rows_of(data, Schema({"a": [7, 8]}))[:3].tobytes())
-        rows.append(open_table(data).encoded(Schema({"a": [BIG, 7]}), typed=False).matrix().arrays()[0][:3].tobytes())
-    assert rows[:2] == rows[2:]
+    assert rows[0] == rows[1]
 
 
 def test_a_code_without_a_value_is_a_missing_cell() -> None:
@@ -413,7 +354,8 @@ def test_opening_npy_files_leaves_the_filters_of_warnings_alone(
     old = (tmp_path / "x.npy").read_bytes().replace(b"(3, 2), }  ", b"(3L, 2L), }")  # as Python 2 wrote it
     (tmp_path / "x.npy").write_bytes(old)
     assert b"3L" in old
-    assert rows_of(tmp_path / "x.npy").shape == (3, 2)
+    with pytest.warns(UserWarning, match="created on Python 2"):  # by its header, whatever its cells
+        assert rows_of(tmp_path / "x.npy").shape == (3, 2)
 
 
 @pytest.mark.parametrize("kind", ["category", "Int64", pd.ArrowDtype(pa.int64())], ids=str)
