@@ -16,7 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ndis import PrivacyProfile
+import numpy as np
+
+from ndis import PrecisionError, PrivacyProfile
 from ndis.accountant.laws import allocation
 
 CASES = Path(__file__).parents[1] / "tests" / "oracle" / "data" / "given_allocation_cases.json"
@@ -72,6 +74,25 @@ def corners() -> None:
             print(f"{search:.2f}, {proof:.2f}; {width:.1e}")
 
 
+def sample(count: int = 40) -> None:
+    """The slowest certificates of one epoch over a random sample of the promised range."""
+    rng, rows = np.random.default_rng(22), []
+    for _ in range(count):
+        noise, bins = float(np.exp(rng.uniform(np.log(0.3), np.log(10.0)))), int(2 * 10 ** rng.uniform(0.0, 5.7))
+        order, delta = str(rng.choice(["remove", "add"])), float(10 ** rng.uniform(-30.0, -3.0))
+        profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=bins)
+        try:
+            epsilon = profile.epsilon(delta, order=order)  # type: ignore[arg-type]
+            box, proof = timed(partial(profile.certify, epsilon, order=order))
+            rows.append((proof, box.width / box.upper, noise, bins, delta, order))
+        except PrecisionError:
+            rows.append((math.inf, math.inf, noise, bins, delta, order))
+    rows.sort(reverse=True)
+    print(f"{count} random epochs: certificate median {statistics.median(row[0] for row in rows):.2f} s; the slowest:")
+    for proof, width, noise, bins, delta, order in rows[:6]:
+        print(f"  {proof:.2f} s, width {width:.1e}: sigma {noise:.3f}, {bins} bins, delta {delta:.1e}, {order}")
+
+
 def peer() -> None:
     """The time of dp_accounting for one epoch, where the installed version knows the event."""
     try:
@@ -92,4 +113,5 @@ if __name__ == "__main__":
     PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=3, epochs=2).epsilon(1e-5)  # compiles
     reference()
     corners()
+    sample()
     peer()

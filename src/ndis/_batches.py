@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,14 +27,25 @@ if TYPE_CHECKING:
     from ndis.profile import PrivacyProfile
 
 
-class BatchedProfile:
+class BatchedProfile(ABC):
     """Make profiles of steps, by the way in which their batches are drawn. `repeat` makes many steps of one."""
 
     groups: tuple[Group | StepGroup, ...]
     failure_probability: float
-    from_noise_multiplier: ClassVar[Callable[[float], PrivacyProfile]]  # the profile has these three
-    _of_steps: ClassVar[Callable[[list[StepGroup]], PrivacyProfile]]
-    _smallest_epsilon: Callable[[float, str], float]
+
+    @classmethod
+    @abstractmethod
+    def from_noise_multiplier(cls, sigma: float) -> PrivacyProfile:
+        """Return the guarantee of Gaussian noise."""
+
+    @classmethod
+    @abstractmethod
+    def _of_steps(cls, groups: list[StepGroup]) -> PrivacyProfile:
+        """Return the guarantee of some steps."""
+
+    @abstractmethod
+    def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
+        """Return the smallest safe ε for a δ."""
 
     @classmethod
     def from_mixture(
@@ -137,10 +149,10 @@ class BatchedProfile:
 
     @classmethod
     def from_tree_aggregation(cls, *, noise_multiplier: float, steps: int) -> PrivacyProfile:
-        """Return the guarantee of noisy sums at all nodes of a binary tree over `steps` leaves, in a fixed order.
+        """Return the guarantee of noisy sums at the nodes of a binary tree over `steps` leaves, in a fixed order.
 
-        Each record is in one leaf, and so in ⌈log₂(steps + 1)⌉ nodes (Kairouz et al., arXiv 2103.00039). The order of
-        the records is no secret.
+        A node is released once all its leaves have come. Each record is in one leaf, and so in ⌈log₂(steps + 1)⌉ such
+        nodes at most (Kairouz et al., arXiv 2103.00039, Appendix D). The order of the records is no secret.
 
         >>> import ndis
         >>> round(ndis.PrivacyProfile.from_tree_aggregation(noise_multiplier=10.0, steps=1000).epsilon(1e-6), 6)

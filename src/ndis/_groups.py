@@ -230,8 +230,10 @@ def sampled_step(group: Group | StepGroup, *more: float, adjacency: Adjacency = 
     A pair for "replace-one" is not sampled yet. Its noise is over the diameter of the ball of contributions.
     """
     if isinstance(group, StepGroup):
-        same = isinstance(group.step, SampledStep) and group.step.adjacency == adjacency
-        return replace(group.step, rates=(*group.step.rates, *more)) if same else None  # type: ignore[type-var]
+        step = group.step
+        if not isinstance(step, SampledStep) or step.adjacency != adjacency:
+            return None
+        return replace(step, rates=(*step.rates, *more))
     sigma = noise_multiplier_of(group)
     if sigma is None or group.sampled == (adjacency == "replace-one"):
         return None

@@ -277,6 +277,10 @@ class TestWhatIsRefused:
 
 
 class TestComparison:
+    def test_every_sampler_has_neighbours_that_need_nearly_as_much(self):
+        rows = DPSGD.compare(noise_multiplier=1.0, batch_size=100, records=10_000, epochs=1, delta=1e-5)
+        assert all(0.8 * row.epsilon <= row.lower <= row.epsilon for row in rows)
+
     def test_every_sampler_has_a_row_with_its_neighbours(self):
         rows = DPSGD.compare(noise_multiplier=1.0, batch_size=20, records=1000, epochs=2, delta=1e-5)
         assert [row.run.stages[0].sampling for row in rows] == SAMPLERS

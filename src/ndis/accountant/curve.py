@@ -64,7 +64,7 @@ class UpperCurve:
         b = _PLACES[0.9 * floats.limit > _PLACES]
         k = floats.centred(b.astype(np.complex128))[0].real + b * floats.mean
         falls = k + b * end + digits  # the terms at −end are the largest
-        needs = falls / (b - b[:, None])  # of the periods above, by Chernoff's bound from every order to the right
+        needs = falls / (b - b[:, None])  # Chernoff's bound from every order to the right asks this of the period
         periods = np.maximum(digits / b, np.where(needs > 0.0, needs, math.inf).min(axis=1))
         bend = np.gradient(np.gradient(k, b), b)
         cost = np.where(bend > 0.0, periods * np.sqrt(np.maximum(falls, 1.0) / bend), math.inf)

@@ -229,8 +229,8 @@ class Allocation(Law):
         """Return the law in balls. It has moments in the add order only."""
         if self.remove:
             raise PrecisionError("an epoch of random allocation has no moments in the remove order")
-        exact = arb(self.step.passes).sqrt() / arb(self.step.noise_multiplier)
-        return AllocationBalls(exact, self.bins, self._log_moment)
+        passes, noise = self.step.passes, self.step.noise_multiplier
+        return AllocationBalls(lambda: arb(passes).sqrt() / arb(noise), self.bins, self._log_moment)
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)

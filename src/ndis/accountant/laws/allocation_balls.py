@@ -37,10 +37,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from flint import acb, acb_poly, arb, ctx
+from flint import acb, arb, ctx, fmpz, fmpz_poly
 
 from ndis._balls import Ball, precision
-from ndis.accountant.laws import BallLaw, geometric
+from ndis.accountant.laws import BallLaw
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
@@ -50,6 +50,7 @@ _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than the
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
 _WIDEST = 4.5  # strip of the inner rule
+_GUARD = 24  # bits of a sum in fixed point beyond the working precision
 
 
 class _Ray(NamedTuple):
@@ -79,8 +80,8 @@ class AllocationBalls(BallLaw):
 
     Parameters
     ----------
-    shift : ball
-        μ > 0.
+    exact_shift : callable
+        Returns μ > 0 as a ball at the working precision, which differs from sum to sum.
     bins : int
         t.
     log_moment : callable
@@ -88,14 +89,20 @@ class AllocationBalls(BallLaw):
 
     Examples
     --------
-    >>> epoch = AllocationBalls(arb(1), 2, lambda c: 0.3)
+    >>> epoch = AllocationBalls(lambda: arb(1), 2, lambda c: 0.3)
     >>> epoch.ceiling(1.0, 2.0, 20.0) < 2 * arb(-1).exp()
     True
     """
 
-    def __init__(self, shift: Ball, bins: int, log_moment: Callable[[float], float]) -> None:
-        self.shift, self.bins, self.mu, self._log_moment = shift, bins, float(shift), log_moment
+    def __init__(self, exact_shift: Callable[[], Ball], bins: int, log_moment: Callable[[float], float]) -> None:
+        self._exact_shift, self.bins, self._log_moment = exact_shift, bins, log_moment
+        self.mu = float(exact_shift())
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
+
+    @property
+    def shift(self) -> Ball:
+        """Return μ at the working precision."""
+        return self._exact_shift()
 
     def log_moment(self, c: float) -> float:
         """Return log M(c) in floats."""
@@ -144,11 +151,14 @@ class AllocationBalls(BallLaw):
                 ]
                 front = (1 + arb(c)).gamma() * real
                 error = ray.strip * front + ray.cut
-                values = geometric(weights, [acb(u) for u in ray.places], error.upper(), step, last - first + 1)
+                unknown = arb(0, error.upper())
+                values = _transform(weights, step * ray.step, last - first + 1)
                 for k, value in enumerate(values, start=first):
                     s = acb(c, step * k)
+                    # the places start at ray.places[0], and the sum from `first` on
+                    start = acb(0, step * (k - first) * ray.places[0]).exp()
                     turn = acb(-arb(ray.alpha) * step * k, arb(ray.alpha) * (1 + arb(c))).exp()
-                    out.append(value * turn / (1 + s).gamma())
+                    out.append((value * start + acb(unknown, unknown)) * turn / (1 + s).gamma())
         return out
 
     # ------------------------------------------------------------------ plans in floats
@@ -295,12 +305,69 @@ class AllocationBalls(BallLaw):
         return [(one + unknown) ** (self.bins - 1) * (two + unknown) for one, two in zip(*sums, strict=True)]
 
 
+class _FixedPoint(NamedTuple):
+    """Describe the coefficients of a polynomial in fixed point: (real + i·imag)·2^−bits, up to an error each.
+
+    `total` bounds the sum of the moduli of the coefficients, with their errors.
+    """
+
+    real: fmpz_poly
+    imag: fmpz_poly
+    bits: int
+    error: Ball
+    total: Ball
+
+    @classmethod
+    def of(cls, values: list[Any]) -> _FixedPoint:
+        """Round balls to the working precision of the largest, and a few bits more."""
+        sizes = [value.abs_upper() for value in values]
+        bits = ctx.prec + _GUARD - math.ceil(float(max(sizes).log().upper()) / math.log(2.0))
+        pieces = [[value.real for value in values], [value.imag for value in values]]
+        error = 2 * (max(max(x.rad() for x in piece) for piece in pieces) + arb(2) ** -bits)
+        total = sum(sizes, arb(0)) + len(values) * error
+        real, imag = (fmpz_poly([_shifted(x, bits) for x in piece]) for piece in pieces)
+        return cls(real, imag, bits, error, total)
+
+    def times(self, other: _FixedPoint, wanted: list[int]) -> list[Any]:
+        """Enclose some coefficients of the product. The integers are exact: Σ (xy − XY) = Σ (x − X) y + X (y − Y)."""
+        error = (self.error * other.total + other.error * self.total).upper()
+        scale, unknown = arb(2) ** -(self.bits + other.bits), arb(0, error)
+        real = self.real * other.real - self.imag * other.imag
+        imag = self.real * other.imag + self.imag * other.real
+        return [acb(arb(real[k]) * scale + unknown, arb(imag[k]) * scale + unknown) for k in wanted]
+
+
+def _shifted(ball: Ball, bits: int) -> fmpz:
+    """Return the middle of a ball times 2^bits, rounded down."""
+    mantissa, exponent = ball.mid().man_exp()
+    shift = int(exponent) + bits
+    return mantissa << shift if shift >= 0 else mantissa >> -shift
+
+
 def _correlate(table: list[Any], weights: list[Any], grid: _Grid, count: int) -> list[Any]:
-    """Enclose Σ_j weights_{−1−j} table_{i·outer + j·inner} for i < count, by products of polynomials in C."""
-    factor, last = acb_poly(weights), len(weights) - 1
-    products = [acb_poly(table[start :: grid.inner]) * factor for start in range(min(grid.inner, count * grid.outer))]
-    places = (i * grid.outer for i in range(count))
-    return [products[place % grid.inner][place // grid.inner + last] for place in places]
+    """Enclose Σ_j weights_{−1−j} table_{i·outer + j·inner} for i < count, by products of integer polynomials."""
+    factor, last, out = _FixedPoint.of(weights), len(weights) - 1, [acb(0)] * count
+    for start in range(min(grid.inner, count * grid.outer)):
+        places = [i for i in range(count) if i * grid.outer % grid.inner == start]
+        wanted = [i * grid.outer // grid.inner + last for i in places]
+        values = _FixedPoint.of(table[start :: grid.inner]).times(factor, wanted)
+        for i, value in zip(places, values, strict=True):
+            out[i] = value
+    return out
+
+
+def _transform(weights: list[Any], angle: Ball, count: int) -> list[Any]:
+    """Enclose Σ_j weights_j e^{ijk·angle} for k < count by one product of polynomials: 2jk = j² + k² − (k − j)².
+
+    >>> [round(float(value.real), 6) for value in _transform([acb(1), acb(2)], arb.pi(), 3)]
+    [3.0, -1.0, 3.0]
+    """
+    size = len(weights)
+    chirp = [acb(0, angle * (m * m) / 2).exp() for m in range(max(size, count))]
+    turned = _FixedPoint.of([weight * z for weight, z in zip(weights, chirp, strict=False)])
+    other = _FixedPoint.of([chirp[m if m > 0 else -m].conjugate() for m in range(1 - size, count)])
+    values = turned.times(other, list(range(size - 1, size - 1 + count)))
+    return [value * z for value, z in zip(values, chirp, strict=False)]
 
 
 def _more_bits(size: float) -> int:
