@@ -54,6 +54,7 @@ CALLS = [
 LONG = [
     ("a dense pair, d = 100: certificate", DENSE + "p = dense(100)", "p.certify(1.0)"),
     ("a dense pair, d = 200: certificate", DENSE + "p = dense(200)", "p.certify(1.0)"),
+    ("a dense pair, d = 500: certificate", DENSE + "p = dense(500)", "p.certify(1.0)"),
 ]
 PROGRAM = """
 import resource, time

@@ -7,7 +7,7 @@ the same records; coverage is that of both against the best linear fit of the po
 each column of the patients ten times wider in turn. The tables whose name ends in * were made after the method; they
 were looked at when its last constants were chosen, so no table here is an independent check.
 
-Coverage of the small tables over 1,000 draws, about a quarter of an hour on one core:
+Coverage of the small tables over 1,000 draws, in about two minutes of one core:
 python -m benchmarks.natural --draws 1000 --tables costs-2k groups-2k --jobs 1
 """
 

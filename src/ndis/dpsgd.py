@@ -368,7 +368,7 @@ class DPSGD:
         "truncated" cuts batches at six standard deviations above their mean.
 
         >>> import ndis
-        >>> plan = {"noise_multiplier": 1.0, "batch_size": 100, "records": 10_000, "epochs": 1}
+        >>> plan = {"noise_multiplier": 2.0, "batch_size": 100, "records": 1_000, "epochs": 10}
         >>> for row in ndis.DPSGD.compare(**plan, delta=1e-5):
         ...     print(f"{row.run.stages[0].sampling:<10} {row.run.adjacency:<11} {row.epsilon:.3f}")
         poisson    add-remove  ...

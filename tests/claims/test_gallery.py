@@ -9,7 +9,7 @@ import importlib
 import itertools
 import math
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -95,10 +95,12 @@ def test_two_pages_are_written(name, tmp_path, capsys):
         assert page.startswith("<!doctype html>")
 
 
-def test_as_a_command(tmp_path):
-    command = [sys.executable, "-W", "error", FOLDER / "short_ridge.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=True)
-    assert "refuted up to ε = 1.12034" in done.stdout
+def test_as_a_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["short_ridge.py"])
+    monkeypatch.syspath_prepend(FOLDER)
+    runpy.run_path(str(FOLDER / "short_ridge.py"), run_name="__main__")
+    assert "refuted up to ε = 1.12034" in capsys.readouterr().out
     pages = [f"short-ridge-{version}.html" for version in ("false", "repaired")]
     assert sorted(page.name for page in (tmp_path / "out" / "audits").iterdir()) == pages
 

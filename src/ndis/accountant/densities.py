@@ -49,6 +49,7 @@ _NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half t
 _NARROWEST = 2.0**-48
 _MOST_PARTS = 4  # a panel is cut into at most this many
 _THIN = 1.0 / 300.0  # relative to the whole width: the mass of a narrower panel falls with its width
+_LEAST = -690.0  # log of a V that is a float
 _MARGIN = 36.0  # log units by which tables go deeper than log δ
 
 
@@ -208,7 +209,8 @@ class LossSums(SumTables):
             self._doubt = max(self._doubt, float(np.max(error, where=~(value < -self._depth), initial=0.0)))
             return np.asarray(value)
 
-        lams = np.log(np.logaddexp(0.0, log_r + step.places())) - log_r
+        log_w = step.places()
+        lams = np.log(np.logaddexp(0.0, log_r + log_w[log_r + log_w > _LEAST])) - log_r
         live = np.flatnonzero(f(lams) > -self._depth)
         if not live.size:
             raise PrecisionError("the density of a step is too small to be tabulated")

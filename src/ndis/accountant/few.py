@@ -42,7 +42,6 @@ _BODY = np.arange(-12.0, 12.5, 1.0)
 _DEAD = -60.0  # log of a panel that does not count, compared with the sum
 _LEAST = -740.0  # log of a density that does not count
 _MAX_SPLITS = 14
-_DEVIATIONS = 45.0  # what lies beyond this many has a mass below e^-1000
 
 
 def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
@@ -113,13 +112,9 @@ class PairStep:
 
     def places(self) -> Floats:
         """Return some places log w in order, from one end of its density to the other."""
-        if self.form.side:
-            places = self.edge + self.form.side * _spread(self.form) * np.exp(np.linspace(-38.0, 8.0, 1600))
-            return places[:: self.form.side]
-        if not self.form.distance:
-            return self.edge + _spread(self.form) * np.sinh(np.linspace(-8.0, 8.0, 1601))
-        far = _DEVIATIONS * self.form.distance
-        return np.linspace(-self.reverse.mean - far, self.form.mean + far, 1200)
+        side = self.form.side
+        gaps = side * np.exp(np.linspace(-38.0, 8.0, 1600))[::side] if side else np.sinh(np.linspace(-8.0, 8.0, 1601))
+        return np.asarray(self.edge + _spread(self.form) * gaps)
 
     def log_density(self, gap: Floats) -> tuple[Floats, Floats]:
         """Return log of the density of x = log w without the record at the edge plus `gap`, and its error."""

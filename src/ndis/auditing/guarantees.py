@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ndis._search import budget
-from ndis.auditing.candidates.mechanism import AddsNoise, as_projection
+from ndis.auditing.candidates.mechanism import adds_noise, as_projection
 from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.judge import Judgement
 from ndis.auditing.witness import Witness
@@ -106,7 +106,7 @@ def _theorem(mechanism: Any, claim: Claim) -> str | None:
     theorem = mechanism.theorem if isinstance(mechanism, DPSGD) else _THEOREMS[kind.__name__]
     if theorem == "thm:sketch-pair" and claim.adjacency == "replace-one":
         return "thm:sketch-replace-one"
-    if not isinstance(mechanism, AddsNoise):
+    if not adds_noise(mechanism):
         return theorem
     envelope = as_envelope(mechanism.model.sensitivity(mechanism.noise_variance))
     return "thm:rank-one" if isinstance(envelope, RankOneEnvelope) else theorem
@@ -119,7 +119,7 @@ def _within(mechanism: Any, epsilon: float, delta: float) -> bool:
     """
     own: tuple[Any, Any] = getattr(mechanism, "target_epsilon", None), getattr(mechanism, "target_delta", None)
     stated = all(isinstance(number, int | float) for number in own)
-    fixed = stated and not isinstance(mechanism, AddsNoise)  # a model may change after it was lifted
+    fixed = stated and not adds_noise(mechanism)  # a model may change after it was lifted
     if fixed and epsilon >= own[0] and delta >= own[1]:
         return True
     return bool(mechanism.profile().certify(epsilon).upper <= delta)

@@ -45,7 +45,8 @@ def dask_table(data: Any) -> Table:
     else:
         declared = memory_table(np.empty((0, data.shape[1]), dtype=data.dtype))
         types, delayed = (data.dtype,) * declared.width, list(data.rechunk({1: -1}).to_delayed().ravel())
-    partitions = Partitions(delayed, _Declared(declared.names, types))
+    rounded = (i for i, kind in enumerate(types) if str(kind) == "category" or _letter(kind) in tuple("iufO"))
+    partitions = Partitions(delayed, _Declared(declared.names, types), frozenset(rounded))
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
         return partitions.each_in_turn(lambda table: list(table.cells(wanted)))
@@ -59,11 +60,7 @@ class Partitions:
 
     delayed: list[Any]
     open: Callable[[Any], Table]
-
-    @property
-    def rounded(self) -> frozenset[int]:
-        """The columns whose whole numbers come as floats."""
-        return frozenset(self.open.rounded) if isinstance(self.open, _Declared) else frozenset()
+    rounded: frozenset[int] = frozenset()  # the columns whose whole numbers may come as floats
 
     def encoded(self, schema: Schema, *, target: bool) -> Partitions:
         """Return the partitions as the schema encodes them."""
@@ -149,10 +146,6 @@ class _Declared:
 
     names: tuple[str, ...]
     types: tuple[Any, ...]
-
-    @property
-    def rounded(self) -> list[int]:
-        return [i for i, kind in enumerate(self.types) if str(kind) == "category" or _letter(kind) in tuple("iufO")]
 
     def __call__(self, piece: Any) -> Table:
         shape = tuple(getattr(piece, "shape", ()))

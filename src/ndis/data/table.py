@@ -10,6 +10,7 @@ here looks at a value.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -313,16 +314,12 @@ def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
     """Return one table, without names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        inside = [[(place - a, numeric) for place, numeric in wanted if a <= place < b] for a, b in pairwise(cuts)]
-        order = [[place for place, _ in wanted if a <= place < b] for a, b in pairwise(cuts)]
-        chosen = [i for i, columns in enumerate(inside) if columns]
-        back = [place for i in chosen for place in order[i]]
-        streams = [iter(tables[i].cells(tuple(inside[i]))) for i in chosen]
-        for block in together(streams, rule, got):
-            yield [block[back.index(place)] for place, _ in wanted]
+    def stream(place: int, numeric: bool) -> Iterator[list[Cells]]:
+        side = bisect_right(cuts, place) - 1
+        return tables[side].cells(((place - cuts[side], numeric),))
 
-    return Table(tuple(kind for table in tables for kind in table.kinds), cells)
+    kinds = tuple(kind for table in tables for kind in table.kinds)
+    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted], rule, got))
 
 
 # ---------------------------------------------------------------------- columns

@@ -7,6 +7,7 @@ The bits do not change.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +46,7 @@ class DeviceProduct:
         self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._int64_rows = 0
         self._splits = self._inner_splits()
+        self._fused = _import_fused() if self.device.type == "cuda" else None
         self._spilled: list[tuple[NDArray[np.int64], int]] = []
 
     def check_block(self, block: Any, *, columns: int, name: str) -> Any:
@@ -89,7 +91,12 @@ class DeviceProduct:
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
         broken, start = None, 0
         for piece, rule in zip(parts, self._rules, strict=False):
-            out[:, start : start + piece.shape[1]], bad = quantise_group(torch, piece.to(torch.float64), rule)
+            columns = out[:, start : start + piece.shape[1]]
+            if self._fused is not None and piece.shape[1] <= self._fused.MAX_COLUMNS and piece.stride(1) == 1:
+                bad = self._fused.quantise_into(columns, piece, rule)
+            else:
+                q, bad = quantise_group(torch, piece.to(torch.float64), rule)
+                columns.copy_(q)
             broken = bad if broken is None else broken | bad
             start += piece.shape[1]
         if start < layout.width:
@@ -186,6 +193,16 @@ class _Lane:
     def done(self, stream: Any) -> None:
         """Everything that reads this block is queued on ``stream``."""
         self._free.record(stream)
+
+
+def _import_fused() -> Any:
+    """Import the one-pass kernel, if torch has its compiler. Otherwise warn that the same bits take longer."""
+    try:
+        from ndis.gram import fused
+    except ModuleNotFoundError:
+        warnings.warn("triton is not installed: rows are quantised in several passes, slower", stacklevel=2)
+        return None
+    return fused
 
 
 def import_torch() -> Any:

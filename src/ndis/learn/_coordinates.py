@@ -29,7 +29,8 @@ _MOST = 0.75  # the seen bins hold at least this share of the records, or else l
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
-_LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows
+_LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
+_FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the records: noise then costs more than bias
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
@@ -219,7 +220,8 @@ def norm_bound(histogram: Floats, noise: float, *, unit: float, longest: float) 
     sure[int(histogram.argmax()) :] = np.logical_and.accumulate(sure[int(histogram.argmax()) :])
     counts = np.where(sure, np.maximum(histogram, 0.0), 0.0)
     lost = np.maximum(middles**2 - edges[:, None] ** 2, 0.0) @ counts
-    bound = unit * edges[int(np.argmax(lost <= _LONG_ROWS * float(counts @ middles**2)))]
+    share = _LONG_ROWS + _FEW_ROWS * noise / max(float(histogram.sum()), noise)
+    bound = unit * edges[int(np.argmax(lost <= share * float(counts @ middles**2)))]
     return float(min(max(bound, unit + min(unit, 1.0)), longest))
 
 

@@ -3,8 +3,8 @@
 Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._coordinates`). Then the Gram matrix
 in these and rounds of clipped residual products at the solution so far are released. A histogram of the lengths of the
 terms comes with every round but the last, and chooses the next clip. The last round hardly clips, and Σ ttᵀ of its
-terms comes with it, for robust errors. Noise is proportional to the clip, so the shift of every round is fixed in
-advance (`ndis.mechanisms.rounds`).
+terms comes with it, for robust errors. The first histograms tell about how many records there are, and this divides the
+budget. Noise is proportional to the clip, so the shift of every release is known before it (`ndis.mechanisms.rounds`).
 """
 
 from __future__ import annotations

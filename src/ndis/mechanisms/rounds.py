@@ -2,7 +2,8 @@
 
 Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share. So the
 shift that it allows does not depend on its clip, and a clip, a θ or a grid may depend on earlier outputs. Given these,
-the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds).
+the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds). Shares of
+later releases may depend on earlier outputs as well, if their sum stays the same (`reshared`, thm:rounds-chosen).
 
 If one record is added or removed, every share counts whole, and μ = μ₀·√(Σ shares). A record that reaches every bound
 attains this.
@@ -31,6 +32,7 @@ This is not a mechanism for arbitrary functions: the terms are those of `ndis.gr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -46,6 +48,7 @@ from ndis.noise import ExactSample, exact_normal
 from ndis.noise.gaussian import exact_symmetric
 from ndis.profile import PrivacyProfile
 
+_MANY = ("sum_shares", "count_shares", "matrix_shares")
 _NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pair that is nearly the worst
 _HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of such a row's square, at the coarsest grid
 
@@ -89,8 +92,7 @@ class GaussianRounds(CertifiedMechanism):
     matrix_shares: tuple[float, ...] = ()
 
     def __post_init__(self, epsilon: float, delta: float) -> None:
-        names = ("sum_shares", "count_shares", "matrix_shares")
-        many: dict[str, Any] = {name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in names}
+        many: dict[str, Any] = {name: tuple(as_scalar(name, q) for q in getattr(self, name)) for name in _MANY}
         settle(
             self,
             (epsilon, delta),
@@ -166,8 +168,11 @@ class GaussianRounds(CertifiedMechanism):
         >>> other.shift == rounds.shift, other.sum_shares
         (True, (0.25, 0.5))
         """
-        other = type(self)(**self.arguments() | {name: tuple(each) for name, each in shares.items()})
-        kept = other.count_shares[:made] == self.count_shares[:made]
+        other = copy(self)  # the certificate stays: without a Gram matrix only the sum of all shares counts
+        for name in _MANY:
+            each = shares.get(name, getattr(self, name))
+            object.__setattr__(other, name, tuple(as_scalar(name, q) for q in each))
+        kept = shares.keys() <= set(_MANY) and other.count_shares[:made] == self.count_shares[:made]
         if self.gram_share or not kept or sum(other._totals()) > sum(self._totals()):
             raise ParameterError("shares", "keep those of counts that were made, and add up to no more", shares)
         return other

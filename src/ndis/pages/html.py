@@ -86,7 +86,7 @@ class Page:
 
 def render(template: str, **values: Any) -> str:
     """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
-    return _environment().get_template(template).render(**values).lstrip()
+    return str(_environment().get_template(template).render(**values)).lstrip()
 
 
 @functools.cache

@@ -270,7 +270,7 @@ def test_words_for_a_data_set():
         ({"low": 1.0, "high": 1.0}, "low must lie below high"),
         ({"low": (0.0, 0.0), "high": 1.0, "features": 3}, "features must be as many as low and high have; got 3"),
         ({"row_norm_bound": math.nan}, "row_norm_bound must be"),
-        ({"row_norm_bound": -1.0}, "row_norm_bound must lie between"),
+        ({"row_norm_bound": -1.0}, "row_norm_bound must be positive"),
         ({"row_norm_bound": 1.0, "target_bound": (2.0, 1.0)}, "target_bound must not be negative, or be"),
         ({"row_norm_bound": 1.0, "features": 0}, "features must be a whole number"),
     ],

@@ -147,8 +147,10 @@ class _Elsewhere:
     def _answer(self, step: tuple[Any, list[Edit]]) -> Answer:
         data, edits = step
         base, best = None if self._late else self._law_on(data), []
+        if base is None:
+            return []
         law = functools.partial(_law, self._algorithm, data)
-        for edit in edits if base is not None else ():
+        for edit in edits:
             outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
             if outcome is not None:
                 values, still = outcome
