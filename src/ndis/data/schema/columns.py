@@ -180,7 +180,7 @@ class Number(_Range):
 
     def scales(self) -> tuple[tuple[float, float], ...]:
         """Return (centre, half-width) of every encoded column."""
-        half = self.half_width**2 / 2
+        half = self.half_width * self.half_width / 2  # a power of floats would raise for a wide range
         return self._chosen((self.centre, self.half_width), (half, half), (0.0, 1.0))
 
     def two_values(self) -> tuple[tuple[float, float] | None, ...]:
