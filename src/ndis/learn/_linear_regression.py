@@ -26,9 +26,9 @@ from ndis.data.cells import numbers
 from ndis.data.memory import column_table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
-from ndis.learn._clips import EDGES, FINE_EDGES, FIRST_CLIP, last_clip, next_clip, tail
+from ndis.learn._clips import EDGES, FINE_EDGES, FIRST_CLIP, clip_bias, last_clip, last_shape, next_clip
 from ndis.learn._coordinates import Coordinates
-from ndis.learn._empirical_bayes import NOISE_SHARE, Preconditioner, Round, posterior_mean
+from ndis.learn._empirical_bayes import Preconditioner, Round, posterior_mean
 from ndis.learn._estimator import INTERCEPT_SHARE, as_array, one_of, stated_bound
 from ndis.learn._inference import CoefficientTable, Unshrunk, unshrunk
 from ndis.learn._round_releases import BELOW, PLACE_SHARES, RoundReleases
@@ -323,7 +323,6 @@ FURTHER_ROUNDS = 3  # more than with many records
 _CLEAR = 15.0
 BIAS_WEIGHT = 0.15
 _LONGEST_TERM = 8.0  # in the last round, times the root of the entries: the unit of its clip
-_WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _SEEN = 3.0  # standard deviations of its noise above which a bin of longer terms is seen
 _PACE = 2.0  # the clip may change by this factor per round: histograms are noisy
 
@@ -467,7 +466,7 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
     for index in range(rounds - 1):
         total, noise, histogram, hidden = data.round(index, theta, clip=clip)
         seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
-        bias = _bias(seen, clip, noise / data.longest, total.size)
+        bias = clip_bias(seen, clip, noise=noise / data.longest, entries=total.size, weight=BIAS_WEIGHT)
         done.append(Round(theta, total, noise, bias * data.longest))
         theta = posterior_mean(done, matrix)
         chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
@@ -476,7 +475,7 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
     if rounds > 1:
         shape = np.eye(len(gram)) * math.sqrt(theta.size) / last.clip
         if data.budget.matrix_shares[len(GRAM_SHARES)]:  # otherwise there are too few records to see their shape
-            shape = _shape(*data.squares(0, theta, last), max(data.records(), 1.0))
+            shape = last_shape(*data.squares(0, theta, last), max(data.records(), 1.0))
         last = data.last_round(rounds - 1, theta, shape)
     total, noise = data.total(rounds - 1, theta, last)
     own = last.inverse @ last.inverse.T
@@ -486,24 +485,3 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
     released: dict[str, Any] = {"terms": terms, "term_noise": term_noise, "records": data.records()}
     own = own * (noise**2 + last.taken**2)
     return LinearFit(solved, unshrunk(theta, total, gram, own=own, noise=s, robust=robust, **released))
-
-
-def _shape(terms: Floats, noise: float, records: float) -> Floats:
-    """Return a root of the inverse of the mean of ttᵀ of all targets, nearer to a sphere by as much as may be noise.
-
-    >>> _shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
-    [[0.5, 0.0], [0.0, 1.0]]
-    """
-    terms, p = terms.sum(axis=0), len(terms[0])
-    sphere = max(float(np.trace(terms)) / p, noise) * np.eye(p)
-    away = float(((terms - sphere) ** 2).sum())
-    weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0
-    values, vectors = np.linalg.eigh(sphere + weight * (terms - sphere))
-    least = max(noise * math.sqrt(2.0 * p) * weight, float(values[-1]) / _WIDEST_SHAPE**2)
-    return np.asarray((vectors * np.sqrt(records / np.maximum(values, least))) @ vectors.T)
-
-
-def _bias(histogram: Floats, clip: float, noise: float, entries: int) -> float:
-    """Estimate the loss by clipping in a round, beyond its noise; per entry."""
-    taken = BIAS_WEIGHT * tail(histogram, clip)
-    return math.sqrt(NOISE_SHARE * max(taken**2 / entries - noise**2, 0.0))

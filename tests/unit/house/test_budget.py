@@ -26,7 +26,7 @@ BUDGET = {
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2224, 1800),
+    "learn": (2226, 1800),
     "describing": (827, 700),
     "dominance ledger": (1525, 1415),
     "auditing": (2856, 2700),
