@@ -25,6 +25,7 @@ from ndis.errors import ParameterError
 
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
+_DATABASE = b"SQLite format 3\0"  # how a ledger starts
 _SPARE = 1 << 20  # bytes that a disk must have free on top of what is written
 
 Name = str | os.PathLike[str]
@@ -180,6 +181,9 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
                 raise ParameterError(name, rule, f"{kept}: {kind}")
             if not (mode & 0o222 and os.access(path, os.W_OK)):  # root may write it, but it is marked
                 raise ParameterError(name, rule, f"{kept}: a read-only file")
+            with open(path, "rb") as held:
+                if held.read(len(_DATABASE)) == _DATABASE:
+                    raise ParameterError(name, rule, f"{kept}: a database, as ledgers are")
         os.lstat(os.path.dirname(os.path.abspath(path)))
         target = Path(os.path.realpath(path))
         with suppress(FileNotFoundError):

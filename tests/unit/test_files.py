@@ -222,3 +222,15 @@ def test_a_killed_process_leaves_no_half_of_the_target(tmp_path, kind):
     assert mode(left) == 0o700
     write_file(tmp_path / "second", b"1")
     assert (tmp_path / "second").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_no_writer_replaces_a_ledger(tmp_path, link):
+    held = tmp_path / "budget.json"
+    held.write_bytes(b"SQLite format 3\0rest")  # as every ledger starts
+    target = tmp_path / "link.json" if link else held
+    if link:
+        target.symlink_to(held)
+    with pytest.raises(ParameterError, match="a database, as ledgers are"):
+        write_file(target, b"{}")
+    assert held.read_bytes().startswith(b"SQLite")

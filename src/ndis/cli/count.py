@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     option("--epsilon", "ε of the guarantee. Needed unless a noise is given."),
     option("--delta", "δ of the guarantee.", required=True),
     option("--noise-std", "Standard deviation of the noise, in place of ε."),
-    written("Write the count and its receipt here, as JSON."),
+    written("A new file for the count and its receipt, as JSON.", new=True),
     *READING[1:],
 )
 def count(

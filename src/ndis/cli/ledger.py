@@ -124,7 +124,7 @@ def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     click.echo(f"{count} entries fit together" + (f", {len(heads)} receipts among them" if heads else ""))
 
 
-@command(_LEDGER, written("A new file, to be kept where writers of the ledger cannot reach it."))
+@command(_LEDGER, written("A new file, to be kept where writers of the ledger cannot reach it.", new=True))
 def anchor(path: Path, output: Path | None) -> None:
     """Check the ledger, and print its head or write it to a file. 'ndis ledger verify --receipt' takes the file.
 
@@ -137,7 +137,7 @@ def anchor(path: Path, output: Path | None) -> None:
     if output is None:
         click.echo(f"{seal['entry']}:{seal['head']}")
     else:
-        write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n")
+        write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n", new=True)
 
 
 @command(_LEDGER, written("Write the report here (.html or .json).", *PAGES, required=True))

@@ -208,6 +208,8 @@ def words(cells: Cells, codes: Mapping[str, float], *, lower: bool = False) -> F
 def _number_words(cells: NDArray[Any], codes: Mapping[str, float]) -> Floats:
     """Compare numbers with the numbers among the words; no cell is written as text."""
     whole = cells.dtype.kind in "iu"
+    if cells.dtype in (np.float16, np.float32):  # a word may be a number that these do not hold
+        cells = cells.astype(np.float64)
     coded = np.full(len(cells), UNKNOWN) if whole else np.where(np.isfinite(cells), UNKNOWN, np.nan)
     for word, code in codes.items():
         value: Any = int(word) if _INTEGER.fullmatch(word) and len(word) < 400 else number(word)
@@ -373,7 +375,7 @@ def arrow_cells(array: Any, numeric: bool) -> Cells:
     import pyarrow.types as t
 
     if t.is_dictionary(array.type):
-        codes = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = array.indices.cast(pa.int64(), safe=False).fill_null(-1).to_numpy(zero_copy_only=False)
         return Coded(arrow_cells(array.dictionary, numeric), codes)
     kind = arrow_kind(array.type)
     if kind in ("number", "boolean") and (numeric or t.is_floating(array.type)):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.data.cells import Cells, Coded, numbers, truths
-from ndis.data.memory import memory_table, pandas_cells
+from ndis.data.memory import memory_table, pandas_cells, sparse_rows
 from ndis.data.table import Table, Wanted, column_blocks
 from ndis.errors import ParameterError
 
@@ -152,7 +152,7 @@ class _Declared:
         names = tuple(map(str, piece.columns)) if hasattr(piece, "columns") else ()
         if len(shape) != 2 or shape[1] != len(self.types) or names != self.names:
             raise ParameterError("data", "have partitions of the columns it declares", "another partition")
-        held = piece.toarray() if hasattr(piece, "toarray") else piece
+        held = sparse_rows(piece)(0, shape[0]) if hasattr(piece, "tocoo") else piece
         cells = column_blocks(*shape, lambda rows, i, numeric: self._cells(held, rows, i, numeric))
         return Table((frozenset({"cells"}),) * shape[1], cells, names=names)
 

@@ -6,13 +6,13 @@ whether or not a cell is missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, objects, unwrapped
+from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, numbers, objects, unwrapped
 from ndis.data.table import (
     DIFFERENT,
     Groups,
@@ -174,35 +174,72 @@ def _numpy_kind(dtype: np.dtype[Any]) -> str:
 
 
 def _sparse(x: Any) -> Table:
+    read = sparse_rows(x)
+    dense = read(0, 0)  # its width and its type
+    step = rows_per_read(dense.shape[1])
+
+    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
+        for start in range(0, x.shape[0], step):
+            yield from _array(read(start, start + step)).cells(wanted)
+
+    return Table(_array(dense).kinds, cells)
+
+
+def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
+    """Return how to read rows of a sparse matrix as an array: those from a start on, before a stop.
+
+    SciPy does not check the indices of a matrix, and its conversions write wherever they lead. Here an entry outside
+    the matrix counts as none. A cell adds its entries up in their stored order. SciPy sorts all rows first if one of
+    them is not sorted, and sums of floats depend on the order: one record would change the others.
+    """
     from scipy.sparse import issparse
 
     if not issparse(x):
         raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
-    dense = _array(np.empty((0, matrix_width(x.shape)), dtype=x.dtype))  # its width and its type
-    csr = _in_stored_order(x)
-    step = rows_per_read(dense.width)
-
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        for start in range(0, csr.shape[0], step):
-            yield from _array(csr[start : start + step].toarray()).cells(wanted)
-
-    return Table(dense.kinds, cells)
-
-
-def _in_stored_order(x: Any) -> Any:
-    """Return a sparse matrix by rows; entries of one cell stay apart, in their order, until that cell adds them up.
-
-    SciPy's own conversion adds them up, and sorts all rows first if one of them is not sorted. Sums of floats depend on
-    the order, so one record would change the others.
-    """
+    count, width = x.shape[0], matrix_width(x.shape)
+    if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
+        raise ParameterError("data", "hold real numbers of at most 64 bits", kind_of(x.dtype))
+    if (np.diff(getattr(x, "indptr", ())) < 0).any():  # records have entries or none: no records make such a matrix
+        raise ParameterError("data", "be a sparse matrix whose indptr never falls", "another")
     if x.format == "csr":
-        return x
-    from scipy.sparse import csr_array
+        ends, columns, values = x.indptr, x.indices, x.data
+    else:
+        places, columns, values = _entries(x)
+        order = np.argsort(places, kind="stable")
+        ends, columns, values = np.searchsorted(places[order], np.arange(count + 1)), columns[order], values[order]
 
-    coo = x.tocoo()
-    order = np.argsort(coo.row, kind="stable")
-    ends = np.cumsum(np.bincount(coo.row, minlength=x.shape[0]))
-    return csr_array((coo.data[order], coo.col[order], np.append(0, ends)), shape=x.shape)
+    def read(start: int, stop: int) -> NDArray[Any]:
+        cuts = ends[start : stop + 1]
+        rows, these = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)), slice(cuts[0], cuts[-1])
+        inside = (columns[these] >= 0) & (columns[these] < width)
+        dense = np.zeros((len(cuts) - 1, width), dtype=x.dtype)
+        with np.errstate(all="ignore"):  # which is of this thread only
+            np.add.at(dense, (rows[inside], columns[these][inside].astype(np.intp)), values[these][inside])
+        return dense
+
+    return read
+
+
+def _entries(x: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return row, column and value of every entry of a sparse matrix as they stand."""
+    if x.format in ("lil", "dok"):  # these hold Python's own objects
+        triples: list[Any] = [(*place, value) for place, value in x.items()] if x.format == "dok" else []
+        if x.format == "lil":
+            lists = enumerate(zip(x.rows, x.data, strict=True))
+            triples = [(i, *entry) for i, row in lists for entry in zip(*row, strict=False)]
+        read = numbers(objects([cell for triple in triples for cell in triple])).reshape(-1, 3)
+        with np.errstate(all="ignore"):
+            return read[:, 0], read[:, 1], read[:, 2].astype(x.dtype)
+    if x.format not in ("csc", "bsr"):
+        coo = x.tocoo()
+        return coo.row, coo.col, coo.data
+    outer = np.repeat(np.arange(len(x.indptr) - 1), np.diff(x.indptr))
+    inner, values = x.indices[: len(outer)].astype(np.int64), x.data[: len(outer)]
+    if x.format == "csc":
+        return inner, outer, values
+    rows, columns = (np.arange(size) for size in x.blocksize)
+    rows, columns = outer[:, None, None] * len(rows) + rows[:, None], inner[:, None, None] * len(columns) + columns
+    return *(np.broadcast_to(each, values.shape).ravel() for each in (rows, columns)), values.ravel()
 
 
 def _torch(tensor: Any) -> Table:

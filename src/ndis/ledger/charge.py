@@ -97,6 +97,8 @@ class Charge:
     def _announced(self, mechanism: Any) -> None:
         if mechanism is self._mechanism and threading.get_ident() == self._thread:
             self._read()
+        elif self._reserved is not None and type(mechanism) is type(self._mechanism):
+            self._ledger._owned.pop(self._reserved.number, None)  # a copy, or a thread: it may be what is charged here
 
     def _read(self) -> None:
         """Go to the state "reading": reserve if nothing is reserved yet; from here on nothing can be given back."""

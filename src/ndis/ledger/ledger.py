@@ -18,7 +18,7 @@ from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
 from ndis.ledger.kinds import SlotPlan, account_of, opening
 from ndis.ledger.report import LedgerReport, releases_of, report_of
-from ndis.ledger.store import Entry, Store, digest_of
+from ndis.ledger.store import Entry, Store, now
 from ndis.mechanisms.mechanism import CertifiedMechanism
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
@@ -139,7 +139,8 @@ class Ledger:
         """Close this ledger, and make one for the next period of the same data in a new file.
 
         The new budget may be chosen after answers. It adds to this one: `total` says what all periods cost together.
-        What is not used here is not carried over. If the new file cannot be written, call it again as before.
+        What is not used here is not carried over. The closing entry holds all that the new ledger is made with,
+        and where. If the file could not be written, the same call makes that same ledger; others are refused.
 
         Parameters
         ----------
@@ -160,13 +161,15 @@ class Ledger:
         about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
         Store.check_new(path)
         self.verify()
-        opens = digest_of([about, Path(path).name])
-        if self._totals().get("renewed") == opens:  # the same file could not be written before
+        before = self._totals().get("renewed")
+        created = before["root"]["created"] if isinstance(before, dict) else now()
+        opens: dict[str, Any] = {"root": {**about, "created": created}, "path": str(Path(path).resolve())}
+        if before == opens:  # the same file could not be written before
             closed = next(entry for entry in self._store.entries() if entry.action == "renew")
         else:
             content = {"opens": opens, "details": asking()}
             closed = self._append("renew", content, lambda totals: history.after_renewal(totals, content))
-        Store.create(path, {**about, **history.link_to(self._store.about, closed)}, profiles)
+        Store.create(path, {**opens["root"], **history.link_to(self._store.about, closed)}, profiles)
         return Ledger(path)
 
     # ------------------------------------------------------------------ what is fixed

@@ -120,7 +120,7 @@ class Store:
         target = cls.check_new(path)
         draft = target.with_name(f".{secrets.token_hex(8)}.part")
         try:
-            _write_new(draft, _content({"created": _now(), **about}, profiles))
+            _write_new(draft, _content({"created": now(), **about}, profiles))
             os.link(draft, target)  # fails if there is a file already
         except FileExistsError:
             raise _not_new(target) from None
@@ -203,7 +203,7 @@ class Store:
             totals = after(before)
             number = 1 if before is None else before.number + 1
             previous = self.root if before is None else before.digest
-            draft = Entry(number, _now(), action, dict(content), dict(totals), previous, "")
+            draft = Entry(number, now(), action, dict(content), dict(totals), previous, "")
             entry = replace(draft, digest=draft.expected_digest())
             texts = _canonical(content), _canonical(totals)
             row = (number, entry.time, action, *texts, previous, entry.digest, reservation)
@@ -317,5 +317,6 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         raise LedgerError(f"entry {number} of the ledger cannot be read") from error
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time in UTC."""
     return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -135,7 +135,7 @@ def _one_digest_each(heads: Iterable[tuple[int, str]]) -> dict[int, str]:
 def after_renewal(totals: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the totals after a renewal: those before it, closed. A ledger has one successor."""
     if "renewed" in totals:
-        raise LedgerError("a ledger must be renewed once; got one that was renewed with another budget")
+        raise LedgerError("a ledger must be renewed once; got one that was renewed with another budget or path")
     return {**totals, "renewed": content["opens"]}
 
 

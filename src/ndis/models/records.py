@@ -71,5 +71,5 @@ def _typed_cells(column: Any) -> NDArray[Any]:
 def _texts(cells: Any) -> list[Any]:
     if isinstance(cells, Coded):
         values = [*_texts(cells.values), None]
-        return [values[code] for code in cells.codes]
+        return [values[code] if -1 <= code < len(values) else None for code in cells.codes]
     return [cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in each_cell(cells)]

@@ -108,6 +108,28 @@ def test_a_renewal_whose_file_could_not_be_written_goes_on_as_it_was(plan, tmp_p
     assert (plan.entries(), second.periods[0]["head"]) == (1, plan.head())
 
 
+@pytest.mark.parametrize("repeat", ["x/2.db", "y/2.db", "x/3.db"])
+def test_a_ledger_has_one_successor_whatever_becomes_of_its_file(plan, tmp_path, repeat):
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+    second = plan.renew(tmp_path / "x" / "2.db", **NEXT)
+    with pytest.raises(ndis.ParameterError, match="new file"):
+        plan.renew(tmp_path / "x" / "2.db", **NEXT)
+    used = second.reserve("a", shift(0.25))
+    (tmp_path / "x" / "2.db").rename(tmp_path / "moved.db")
+    if repeat != "x/2.db":
+        with pytest.raises(ndis.LedgerError, match="renewed once"):
+            plan.renew(tmp_path / repeat, **NEXT)
+        assert not (tmp_path / repeat).exists()
+        return
+    again = plan.renew(tmp_path / repeat, **NEXT)  # a fresh copy of the same ledger, as if an old copy was put back
+    assert again.head() == used.previous
+    again.reserve("a", shift(0.25))
+    with pytest.raises(ndis.LedgerError, match="not the one that a receipt names"):
+        again.verify(heads={used.number: used.digest})
+    assert (plan.entries(), plan.verify()) == (1, 1)
+
+
 def test_a_forged_request_after_the_renewal_is_found(plan, tmp_path):
     entry = plan.reserve("a", shift(0.25))
     plan.renew(tmp_path / "2.db", **NEXT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import pytest
@@ -118,15 +119,20 @@ def test_a_release_that_announces_nothing_is_reserved_before_it_comes_out(tmp_pa
         ndis.ledger.pay(mechanism, lambda: pytest.fail("it must not run"), **how)
 
 
-def test_a_release_of_another_thread_is_not_taken_for_the_one_that_is_paid(tmp_path):
+@pytest.mark.parametrize("copied", [False, True])
+def test_nothing_is_given_back_after_a_release_of_a_copy_or_of_another_thread(tmp_path, copied):
     mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
     with ledger.charge("a", mechanism) as charge:
-        other = threading.Thread(target=mechanism.release, args=(1.0,))
-        other.start()
-        other.join()
-        charge.give_back()
-    assert ledger.remaining() == {"a": 1}
+        if copied:
+            copy.copy(mechanism).release(1.0)
+        else:
+            other = threading.Thread(target=mechanism.release, args=(1.0,))
+            other.start()
+            other.join()
+        with pytest.raises(ndis.LedgerError):
+            charge.give_back()
+    assert ledger.remaining() == {"a": 0}
 
 
 # ---------------------------------------------------------------------- giving back

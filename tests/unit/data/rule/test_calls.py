@@ -52,8 +52,8 @@ ALLOWED: dict[str, str] = {
         "np.empty np.eye np.frombuffer np.full np.iinfo np.stack np.zeros .copy .ravel .reshape .tolist .item "
         "np.packbits np.ones np.broadcast_to np.hstack",
     "counts and places, as integers; a cell adds its own":
-        "np.cumsum np.flatnonzero np.bincount np.argsort np.searchsorted .any .sum .count .integers .merge .update "
-        ".finish",
+        "np.cumsum np.diff np.repeat .at np.flatnonzero np.bincount np.argsort np.searchsorted .any .sum .count "
+        ".integers .merge .update .finish",
     "Arrow by type: binary with 64-bit offsets, so nothing overflows; safe=False or null for numbers":
         ".cast .fill_null .is_null .take .slice .column .select .buffers .from_buffers .from_batches .to_batches "
         ".to_numpy .to_pylist .to_arrow .__arrow_array__ .get_batch .iter_batches pa.array pa.table pa.py_buffer "
