@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from flint import arb
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -184,3 +185,14 @@ class TestGaussianBound:
     def test_the_slack_is_shown(self):
         assert "slack=1e-06" in repr(shift(1.0).gdp(1e-6))
         assert Fraction(shift(1.0).gdp(1e-6).slack) == Fraction(1e-6)
+
+
+@pytest.mark.parametrize("broken", [0.5, -0.5])
+def test_a_bound_that_is_no_number_is_one(broken, monkeypatch):
+    """One order may have no ball; the bound of the other must not stand for both."""
+    steps = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01).repeat(100)
+    upper = UpperCurve(steps._compositions("add")[0], 1.0, 1e-6)
+    known = upper._one
+    assert upper(0.5) < 0.1
+    monkeypatch.setattr(upper, "_one", lambda e: arb("nan") if float(e) == broken else known(e))
+    assert upper(0.5) == 1.0

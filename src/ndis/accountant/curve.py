@@ -91,5 +91,5 @@ class UpperCurve:
         """Return an upper bound of the larger δ(ε)."""
         with precision(self.bits):
             e = arb(epsilon)
-            both = self._one(e), e.exp() * self._one(-e) - e.expm1()
-            return max(outward(ball).upper for ball in both)
+            uppers = [outward(ball).upper for ball in (self._one(e), e.exp() * self._one(-e) - e.expm1())]
+        return max(uppers) if all(upper <= 1.0 for upper in uppers) else 1.0  # δ is at most 1; a ball may be no number

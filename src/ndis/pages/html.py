@@ -60,11 +60,11 @@ class Page:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        raise NotImplementedError
+        raise NotImplementedError  # each page has its own
 
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        raise NotImplementedError
+        raise NotImplementedError  # each page has its own
 
     def to_json(self) -> str:
         """Write JSON text."""

@@ -92,15 +92,15 @@ class Law:
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""
-        raise NotImplementedError
+        raise NotImplementedError  # each law has its own
 
     def reversed(self) -> Law:
         """Return the law of the other order."""
-        raise NotImplementedError
+        raise NotImplementedError  # each law has its own
 
     def enclosed(self) -> BallLaw:
         """Return the law in balls, at the working precision."""
-        raise NotImplementedError
+        raise NotImplementedError  # each law has its own
 
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
