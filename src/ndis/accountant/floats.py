@@ -32,10 +32,10 @@ from ndis._formulas import chernoff_factor
 from ndis._search import newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
-from ndis.accountant.few import PairStep, few_steps
+from ndis.accountant.few import few_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.allocation import Allocation
-from ndis.accountant.laws.mixture import quiet
+from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -184,12 +184,12 @@ class FloatComposition:
     def _ways(self, epsilon: Floats, pivot: int, saddle: Saddle) -> Iterator[_Found]:
         """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last."""
         if self._sums is not None:
-            yield self._by_sums(epsilon, pivot)
+            yield self._by_sums(epsilon, pivot, saddle[3])
         if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(epsilon[pivot]) - _LOST_DIGITS:
             yield self._by_reflection(epsilon, pivot)
         yield self._by_contour(epsilon, pivot, saddle)
-        if not saddle[3] <= _LEAST and self._steps:  # a bound that is not known excludes nothing
-            yield self._by_sums(epsilon, pivot)
+        if not saddle[3] <= _LEAST and self._easy:  # a bound that is not known excludes nothing
+            yield self._by_sums(epsilon, pivot, saddle[3])
 
     def _resolved(self, saddle: Saddle) -> Saddle:
         """Return the saddle with a width at which the path resolves what few large losses add to the integrand.
@@ -204,11 +204,10 @@ class FloatComposition:
         return c, width, bend, bound
 
     @cached_property
-    def _steps(self) -> list[tuple[PairStep, int]]:
-        """The steps have densities that add up if all of them are sampled, and none has a pole; else nothing."""
-        steps = [(step, n) for law, n in self.parts if (step := PairStep.of(law, self.order)) and step.rate < 1.0]
-        easy = all(step.tabulated and step.form.distance < _MOST_SHIFT for step, _ in steps)
-        return steps if easy and len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else []
+    def _easy(self) -> bool:
+        """True if densities may be added up: not too many steps, and each hides something."""
+        shifts = (law.up + law.down for law, _ in self.parts if isinstance(law, Mixture))
+        return sum(n for _, n in self.parts) <= _MOST_SUMS and max(shifts, default=0.0) < _MOST_SHIFT
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
         """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
@@ -240,15 +239,13 @@ class FloatComposition:
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
-    def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
-        """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
-        add, at = self.order == "add", epsilon[pivot : pivot + 1]
-        alone = max(float(step.log_delta(at, add=add)[0][0]) for step, _ in self._steps)
-        depth = min(max(-alone, _SHALLOW), _DEEP)
+    def _by_sums(self, epsilon: Floats, pivot: int, bound: float) -> _Found:
+        """Compute δ from the density of the loss. Tables go as deep as a bound on log δ, or deeper."""
+        depth = min(max(-bound, _SHALLOW), _DEEP) if bound < 0.0 else _SHALLOW
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:
-                    self._sums = LossSums(self._steps, depth, add=add)
+                    self._sums = LossSums(self.parts, self.order, depth)
                 rows = np.array([self._sums.log_delta(e) for e in epsilon.tolist()]).T
                 if depth == -_LEAST or self._sums.depth >= -rows[0, pivot]:
                     return rows[0], rows[1], rows[2]
