@@ -38,9 +38,9 @@ public = {"sketch_size": 20, "row_norm_bound": 1.0}
 ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, **public).release("rows", progress=False)
 """,
     "lift and release": """
-import ndis
+import numpy, ndis
 model = ndis.models.BohningLogistic(l2_penalty=30.0, row_norm_bound=1.0)
-ndis.lift(model, epsilon=1.0, delta=1e-6).release(([[0.6, 0.8], [1.0, 0.0]], [1, -1]))
+ndis.lift(model, epsilon=1.0, delta=1e-6).release((numpy.array([[0.6, 0.8], [1.0, 0.0]]), numpy.array([1, -1])))
 """,
     "regression with a schema": """
 import numpy, pandas, ndis
