@@ -118,6 +118,7 @@ def main(names: bool) -> int:
         status |= limit is not None and len(found["run"]) > limit
         for name in found["run"] if names else ():
             print("    " + name.partition("/src/ndis/")[2])
+    return status
 
 
 if __name__ == "__main__":
