@@ -52,7 +52,7 @@ ALLOWED: dict[str, str] = {
         "np.empty np.eye np.frombuffer np.full np.iinfo np.stack np.zeros .copy .ravel .reshape .tolist .item "
         "np.packbits np.ones np.broadcast_to np.hstack",
     "counts and places, as integers; a cell adds its own":
-        "np.cumsum np.diff np.repeat .at np.flatnonzero np.bincount np.argsort np.searchsorted .any .sum .count "
+        "np.cumsum np.diff np.repeat .at np.flatnonzero np.bincount np.argsort np.searchsorted .any .all .sum .count "
         ".integers .merge .update .finish",
     "Arrow by type: binary with 64-bit offsets, so nothing overflows; safe=False or null for numbers":
         ".cast .fill_null .is_null .take .slice .column .select .buffers .from_buffers .from_batches .to_batches "
@@ -67,13 +67,13 @@ ALLOWED: dict[str, str] = {
         "pc.ascii_lower pc.ascii_rtrim pc.ascii_trim pc.ends_with pc.index_in pc.replace_substring",
     "types only, which are declared":
         "t.is_date32 t.is_date64 t.is_dictionary t.is_floating t.is_numeric t.base_type .is_decimal .base_type "
-        ".newbyteorder .is_nested .is_integer .is_complex pl.Series .partition",
+        ".newbyteorder .is_nested .is_integer .is_complex pl.Series .partition t.is_decimal t.is_string_view",
     "frames and tensors by type: columns, slices, conversions that put NaN or null where a cell does not fit":
-        ".to_list .to_frame pd.Series .tocoo .get_column .rechunk .tz_convert .toarray .cpu .detach .double .float "
-        ".numpy .to_series .filter .compress",
+        ".to_list .to_frame pd.Series .get_column .rechunk .tz_convert .cpu .detach .double .float "
+        ".numpy .to_series .filter .compress .len_bytes .to_datetime64",
     "Python on one cell by its own type; what it may raise is caught there":
-        "float.__float__ int.__int__ str.__str__ str.strip bytes.decode date.toordinal datetime.astimezone "
-        "datetime.fromisoformat datetime.toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
+        "float.__float__ int.__int__ str.__str__ str.strip bytes.decode date.toordinal .astimezone .__get__ "
+        "datetime.fromisoformat .toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
     "lines of CSV as bytes: no decoding but of the names in a public header":
         ".find .rfind .removeprefix .removesuffix .replace .read .readline .open .seek .tell .stat .decode .strip "
         "csv.reader",

@@ -14,6 +14,7 @@ import pytest
 
 import ndis
 from helpers.tables import COLUMNS, ENCODED, SCHEMA, encoded
+from ndis.data import Files
 from ndis.errors import ParameterError
 from ndis.schema import Boolean, Category, Date, Number, Schema
 
@@ -62,7 +63,7 @@ def tables(tmp_path: Path) -> dict[str, tuple[Any, dict[str, Any]]]:
         "csv with header": (tmp_path / "header.csv", {"header": True}),
         "csv": (tmp_path / "plain.csv", {"columns": list(COLUMNS)}),
         "folder": (folder, {}),
-        "files": ([folder / "a.parquet", folder / "b.parquet"], {}),
+        "files": (Files([folder / "a.parquet", folder / "b.parquet"]), {}),
         "rows": (rows, {}),
         "array": (array, {}),
     }
