@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
+import ndis
 from ndis import Schema
 from ndis.data import cells, open_table
 from ndis.data.cells import days, number, objects, text_of
-from ndis.errors import ParameterError
+from ndis.errors import BudgetError, ParameterError
 from ndis.learn._score import split_records
 from ndis.models.records import column_of_cells
 
@@ -153,6 +155,23 @@ def test_views_of_one_long_text_are_not_copied_at_once(monkeypatch: pytest.Monke
         assert schema.encode(data).sum() == count / 2
     labels = column_of_cells(column)
     assert len({id(label) for label in labels}) == 2
+
+
+def test_no_cell_is_read_before_the_budget_covers_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit in memory encoded the table before it reserved."""
+    ndis.Ledger.create(tmp_path / "x.db", epsilon=0.01, delta=1e-9, kind="shifts")
+    schema = Schema({"a": (0, 1)}, target=("y", 0, 1))
+    table = {"a": objects([0.5, "x"]), "y": [0.25, 0.5]}
+    asked: list[Any] = []
+    monkeypatch.setattr(cells, "number", lambda cell: asked.append(cell) or 0.0)
+    models = [ndis.learn.PrivateLinearRegression(schema=schema, rounds=2), ndis.learn.PrivateCovariance(schema=schema)]
+    for model in models:
+        with pytest.raises(BudgetError):
+            model.set_params(ledger=tmp_path / "x.db").fit(table)
+        assert asked == []
+        model.set_params(ledger=None).fit(table)
+        assert "x" in asked
+        asked.clear()
 
 
 def test_records_are_not_split_by_unchecked_indices_nor_as_a_pair() -> None:
