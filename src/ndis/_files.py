@@ -106,7 +106,7 @@ def read_bytes(name: str, file: Path) -> bytes:
 
 
 def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = False) -> None:
-    """Put all of the content under its name, or nothing. With `new` no file is replaced, whoever else writes it.
+    """Put all of the content under its name, or nothing. With `new` no file is replaced, even by a race.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +211,7 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
 
 
 def _linked(draft: Path, target: Path) -> bool:
-    """Give a draft a name that nobody has. Where files have one name only, the name is taken and still empty."""
+    """Give a draft a new name. If the file system knows no links, take the name for an empty file."""
     try:
         os.link(draft, target)
     except FileExistsError:

@@ -96,7 +96,7 @@ class Charge:
             self._keep()  # a copy, or a thread: it may be what is charged here
 
     def _keep(self) -> None:
-        """Forget the secret: from here on nothing can be given back."""
+        """Forget the secret, so that nothing can be given back from here on."""
         if self._reserved is not None:
             self._ledger._owned.pop(self._reserved.number, None)
 

@@ -281,9 +281,7 @@ class ProjectionRelease(MomentEstimates):
         """
         sketch = io.BytesIO()
         np.savez(sketch, sketch=self.sketch, ridge=self.ridge, targets=self.targets, names=np.array(self.names, "U"))
-        write_folder(
-            folder, {_SKETCH: sketch.getvalue(), _RECEIPT: self.receipt.to_json().encode() + b"\n"}, name="folder"
-        )
+        write_folder(folder, {_SKETCH: sketch.getvalue(), _RECEIPT: self.receipt.to_json().encode() + b"\n"})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:
