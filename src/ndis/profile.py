@@ -284,7 +284,7 @@ class PrivacyProfile(BatchedProfile, Risks):
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
-        if not self.attained:
+        if not all(group.attained for group in self.groups):
             lower = attained_delta(self.groups, orders_of(order), x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
