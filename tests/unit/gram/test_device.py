@@ -146,8 +146,8 @@ def standin() -> ModuleType:
         get_device_properties=lambda device: processors,
     )
     vars(torch).update(
-        Tensor=Tensor, device=Device, float64=np.float64, int64=np.int64, bool=np.bool_, cuda=cuda, empty=empty, zeros=zeros,
-        addmm=addmm, bmm=np.matmul, from_numpy=made,
+        Tensor=Tensor, device=Device, float64=np.float64, int64=np.int64, bool=np.bool_, cuda=cuda, empty=empty,
+        zeros=zeros, addmm=addmm, bmm=np.matmul, from_numpy=made,
     )  # fmt: skip
     return torch
 
