@@ -19,7 +19,7 @@ from ndis.ledger.charge import Charge, asking
 from ndis.ledger.kinds import SlotPlan, account_of, opening
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, now
-from ndis.mechanisms.mechanism import CertifiedMechanism
+from ndis.mechanisms.mechanism import CertifiedMechanism, announcements
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
 
@@ -95,7 +95,10 @@ class Ledger:
         self._store = Store(path)
         self._account = account_of(self._store.about, self._request)
         self._last: tuple[Any, Request | None] = (None, None)
-        self._owned: dict[int, str] = {}  # the secrets of reservations that this object may give back
+        self._owned: dict[int, tuple[str, int, int]] = {}  # what this object may give back: its secret, and since when
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ledger, (self.path,)  # a copy owns nothing
 
     @classmethod
     def create(
@@ -258,9 +261,9 @@ class Ledger:
         request : mechanism or PrivacyProfile
             What will be released.
         """
-        secret = secrets.token_hex(32)
+        secret, since = secrets.token_hex(32), announcements()
         entry = self._reserve(slot, request, owner=history.digest_of_secret(secret))
-        self._owned[entry.number] = secret
+        self._owned[entry.number] = secret, os.getpid(), since
         return entry
 
     def _reserve(self, slot: str | None, request: Any, *, owner: str) -> Entry:
@@ -292,8 +295,9 @@ class Ledger:
     def give_back(self, reservation: Entry) -> Entry:
         """Give a reservation back, on record, before anything is read.
 
-        Only the object that reserved can do it: the file has the digest of a secret that only this object holds, and
-        the secret goes into the file now. It forgets the secret as soon as the mechanism of a charge starts to read.
+        Only the object that reserved can do it, in its process: the file has the digest of a secret that only this
+        object holds, and the secret goes into the file now. The right ends as soon as any mechanism of the process
+        starts to read, because it may be the one that was paid.
 
         Examples
         --------
@@ -305,8 +309,8 @@ class Ledger:
         ...     entry.action, ledger.remaining()
         ('return', {'a': 1})
         """
-        secret = self._owned.pop(reservation.number, None)
-        if secret is None:
+        secret, *since = self._owned.pop(reservation.number, ("",))
+        if since != [os.getpid(), announcements()]:
             raise LedgerError("a reservation can be given back only by its owner, and only before data are read")
         return self._close("return", reservation, {"secret": secret})
 
@@ -430,7 +434,10 @@ class Ledger:
             With the number of the first entry that does not fit.
         """
         given = heads.items() if isinstance(heads, Mapping) else heads or ()
-        return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
+        try:
+            return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
+        except (KeyError, TypeError, AttributeError) as error:  # a forged entry may hold anything
+            raise LedgerError("an entry of the ledger cannot be read: it has not the form of its action") from error
 
     # ------------------------------------------------------------------ inside
 
