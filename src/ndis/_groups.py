@@ -15,6 +15,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
 from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within
@@ -27,6 +30,7 @@ from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
+from ndis.spectrum.origins import DenseOrigin
 
 Choice = Literal["worst", "remove", "add"]
 
@@ -67,6 +71,8 @@ class Group:
     add: GaussianPair = None  # type: ignore[assignment]  # filled in below
     rates: tuple[float, ...] = ()
     count: int = 1
+
+    attained: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "add", other_order(self.remove, self.add))
@@ -140,6 +146,11 @@ class StepGroup:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", as_count("count", self.count))
+
+    @property
+    def attained(self) -> bool:
+        """Say if some neighbours have the losses of these steps. If not, they are only an upper bound."""
+        return self.step.attained
 
     def law(self, order: Order) -> Law:
         """Return the law of one step."""
@@ -299,7 +310,7 @@ def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
             "reverse": o.reverse,
             "copies": o.copies,
             "arrays": {
-                key: [str(x) for x in a] if a.dtype == object and o.kind == "excess" else a.tolist()
+                key: (a.astype(str) if a.dtype == object else a).tolist()  # fractions as text
                 for key, a in zip(_KINDS[o.kind].required + _KINDS[o.kind].optional, o.arrays, strict=True)
             },
         }
@@ -326,19 +337,28 @@ def _origin_from_json(name: str, result: Any) -> GaussianPair:
         raise ParameterError(f"copies in {name}", "be a whole number of at least 1", repr(copies))
     arrays = only_keys(f"arrays in {name}", item["arrays"], _KINDS[kind].required + _KINDS[kind].optional)
     if kind == "excess":
-        arrays = {**arrays, **{key: _rationals(f"{key} in {name}", arrays[key]) for key in ("excess", "shift")}}
-    pair = _KINDS[kind].make(**arrays)
+        exact = {key: _rationals(f"{key} in {name}", arrays[key]).tolist() for key in ("excess", "shift")}
+        arrays = {**arrays, **exact}
+    if kind == "dense" and isinstance(arrays["mean_p"], list) and isinstance((arrays["mean_p"] or [0])[0], str):
+        fractions = tuple(_rationals(f"{key} in {name}", arrays[key]) for key in _KINDS[kind].required)
+        near = GaussianPair.from_moments(*(array.astype(np.float64) for array in fractions))
+        pair = replace(near, origins=(DenseOrigin(fractions),))
+    else:
+        pair = _KINDS[kind].make(**arrays)
     if reverse:
         pair = pair.reversed()
     return pair if copies == 1 else pair.repeat(copies)
 
 
-def _rationals(name: str, result: Any) -> list[Fraction]:
-    """Rationals that were written as text."""
+def _rationals(name: str, result: Any) -> NDArray[Any]:
+    """Rationals that were written as text, within the range of floats."""
+    texts = np.array(result, dtype=object)
     try:
-        if isinstance(result, list) and all(isinstance(text, str) for text in result):
-            return [Fraction(text) for text in result]
-    except (ValueError, ZeroDivisionError):
+        if texts.ndim and all(isinstance(text, str) for text in texts.flat):
+            exact = np.array([*map(Fraction, texts.flat), None], dtype=object)[:-1].reshape(texts.shape)
+            exact.astype(np.float64)
+            return exact
+    except (ValueError, ArithmeticError):
         pass
     raise ParameterError(name, "be a list of rationals as text", f"{result!r:.80}")
 

@@ -213,7 +213,7 @@ def _search(request: dict[str, Any], claim: Any, table: dict[str, Any], domain: 
     replaced = claim.adjacency == "replace-one"
     rules: list[Any] = [ReplaceEach(rows)] if replaced else [RemoveEach(), AddRows(rows)]
     if domain is not None:
-        rules.append((ReplaceAdversarial if replaced else AddAdversarial)(domain=domain))
+        rules.append((ReplaceAdversarial if replaced else AddAdversarial)(domain))
     return Search(neighbours=rules, **seconds)
 
 

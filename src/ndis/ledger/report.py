@@ -60,7 +60,7 @@ class LedgerReport:
             )
             words = "δ on a logarithmic axis against ε, in both orders, for everything that the ledger allows together."
             budget = [(values["epsilon"], values["delta"])]
-            picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
+            picture = chart(remove, budget, second=add, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
         more = {"left": _left(values), "left_epsilon": values["left"]["epsilon"], "chart": picture, "shown": shown}
         return render("ledger.html.jinja", **{**values, **more})
