@@ -223,7 +223,6 @@ class Ledger:
         mechanism : mechanism
             The mechanism that will release.
         """
-        _check(mechanism)
         with Charge(self, slot, mechanism, self.reserve(slot, mechanism))._watching() as charge:
             yield charge
 
@@ -245,7 +244,6 @@ class Ledger:
         if not announced:
             with self.charge(slot, mechanism) as charge:
                 return charge.seal(release())
-        _check(mechanism)
         asked = self._content(slot, self._asked(mechanism))
         history.after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
         with Charge(self, slot, mechanism, None)._watching() as charge:
@@ -454,9 +452,11 @@ class Ledger:
         return self._store.append(action, content, lambda last: after(self._totals_at(last)), **how)
 
     def _asked(self, source: Any) -> Request:
-        """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""
+        """Describe a request, if its mechanism still meets its budget. That of the last fixed mechanism is kept."""
         known, request = self._last
         if request is None or source is not known:
+            if callable(check := getattr(source, "check", None)):  # a model inside it may have changed
+                check()
             request = Request.of(source)
             fixed = isinstance(source, CertifiedMechanism) and not hasattr(source, "model")
             self._last = (source, request) if fixed else (None, None)
@@ -468,10 +468,3 @@ class Ledger:
         if request.digest != digest:
             raise LedgerError("a profile in the ledger does not have the digest that its entry names")
         return request
-
-
-def _check(mechanism: Any) -> None:
-    """Refuse a mechanism that no longer meets its budget: it must not spend."""
-    check = getattr(mechanism, "check", None)
-    if callable(check):
-        check()

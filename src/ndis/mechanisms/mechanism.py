@@ -140,7 +140,7 @@ def settle(
 
 _lock = threading.Lock()
 _listeners: list[Callable[[Any], None]] = []
-_announcements = 0  # of this process
+_announcements = 0  # releases that this process has announced
 
 
 def announce(mechanism: Any) -> None:
