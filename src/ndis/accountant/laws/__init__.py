@@ -53,6 +53,7 @@ from ndis.errors import PrecisionError
 
 Complexes = NDArray[np.complex128]
 LEAST_V = -690.0  # log of a distance V that is a float
+_FIRST_ROWS = 8  # of a product, before small terms are dropped
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -267,7 +268,7 @@ def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ba
     out: list[Any] = []
     start = 0
     while start < len(far):
-        end = min(max(2 * start, start + 1), len(far))
+        end = min(max(2 * start, start + _FIRST_ROWS), len(far))
         slack, kept = error, list[int]()
         for j, (size, z) in enumerate(zip(sizes, far[start], strict=True)):
             left = size * z.abs_upper()

@@ -62,9 +62,9 @@ _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
 _LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
 _MOST_TERMS = 4e7  # terms of the sum for the mean
-_BITS = 160  # of the end of a loss
+_BITS = 160  # bits of the end of a loss
 _PLACES = 1601  # at which the ends of a density are looked for
-_MOST_MOVES = 40  # of Newton's method
+_MOST_MOVES = 40  # steps of Newton's method
 _SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
 
 
@@ -341,8 +341,8 @@ class Mixture(Law):
         """
         add = order == "add"
         (w, m), other = (self._b, self._a) if add else (self._a, self._b)
-        moves, reach = m > 0.0, math.sqrt(2.0 * depth) + 1.0
-        x = np.linspace(-reach - float(other[1].max()), reach + float(m.max()), _PLACES)
+        moves, width = m > 0.0, math.sqrt(2.0 * depth) + 1.0
+        x = np.linspace(-width - float(other[1].max()), width + float(m.max()), _PLACES)
         if other[1].any() or moves.all():
             return [(0.0, self._two_sided(x, (w, m), other, add))]
         still, m = float(w[~moves].sum()), m[moves, None]

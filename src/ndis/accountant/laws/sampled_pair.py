@@ -37,7 +37,7 @@ from ndis.spectrum.invariants import Invariants
 __all__ = ["SampledPair"]
 
 _UNIT = 2.0**-53
-_BITS = 160  # of the end of a loss
+_BITS = 160  # bits of the end of a loss
 _DIGITS = 41.0  # the trapezoid rule errs by e^−41 of its terms
 _BEYOND = 34.0  # length of a line beyond 0 and beyond Im e on which the Gammas fall by e^-50
 _GROWTH = 12.0  # log|e| up to which a step allows for the growth of Γ(z−e) across its strip
