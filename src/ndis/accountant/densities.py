@@ -212,7 +212,7 @@ class LossSums(SumTables):
             return [(0.0, [(first, n)])]
         (p, one), (q, _) = parts
         out = []
-        for k in range(n + 1):  # of the second kind; the first kind may be the loss 0
+        for k in range(n + 1):  # how many are of the second kind; the first may be the loss 0
             counts = [(first, k)] if one is None else [(first, n - k), (first + 1, k)]
             out.append((math.log(math.comb(n, k)) + (n - k) * p + k * q, [(j, m) for j, m in counts if m]))
         return out

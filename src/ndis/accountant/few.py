@@ -21,6 +21,7 @@ from ndis._balls import outward, precision
 from ndis._formulas import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
+from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain, log_ratio_density, rough_edge
 from ndis.accountant.laws.sampled_pair import SampledPair
@@ -48,7 +49,7 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws = [law for law, n in parts for _ in range(n)]
     if len(laws) == 1:
-        return partial(_enclosed_step, laws[0])
+        return laws[0].log_delta if isinstance(laws[0], Allocation) else partial(_enclosed_step, laws[0])
     steps = [step for law in laws if (step := PairStep.of(law, order))]
     return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
 

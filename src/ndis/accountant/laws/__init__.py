@@ -91,6 +91,8 @@ class Law:
         The aim for the error of log δ, relative to 1 + |log δ|.
     atom : float
         The probability of the loss 0.
+    deepest : float
+        The moments may leave out losses that count where log δ is below this.
     """
 
     mean: float
@@ -101,6 +103,7 @@ class Law:
     uncertainty = 0.0
     accuracy = 1e-11
     atom = 0.0
+    deepest = -math.inf
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""
@@ -124,10 +127,6 @@ class Law:
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
         return 0.0, 0.0
-
-    def left_out(self, c: float) -> float:
-        """Return log of the share of the law, tilted by e^{cL}, that the moments leave out."""
-        return -math.inf
 
     def whole(self) -> Law:
         """Return the law whose moments leave nothing out."""

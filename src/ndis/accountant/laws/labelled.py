@@ -82,10 +82,6 @@ class Labelled(Mixture):
     def _mean_loss(self) -> float:
         return math.fsum(p * law.mean for p, law in zip(self.weights, self.laws, strict=True))
 
-    def left_out(self, c: float) -> float:
-        """Return log of a bound of the share that the windows of the mixtures leave out."""
-        return max(law.left_out(c) for law in self.laws)
-
 
 @dataclass(frozen=True)
 class TruncatedStep:

@@ -60,6 +60,7 @@ _HIGH = 600.0  # a largest term above e^600 is taken out of a sum
 _CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
+_DEEPEST = -300.0  # log δ; what the window leaves out, below e^-350 per step, may count below
 _LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
 _MOST_TERMS = 4e7  # terms of the sum for the mean
 _BITS = 160  # bits of the end of a loss
@@ -255,6 +256,7 @@ class Mixture(Law):
         self.size = 0.5 * (up + down) ** 2  # the mean loss without sampling
         self.ends = -_log_least(*self._a, bounded=down == 0.0), _log_least(*self._b, bounded=up == 0.0)
         self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
+        self.deepest = -math.inf if self.ends[1] < math.inf else _DEEPEST
         weights, shifts = self._b if up == 0.0 else self._a
         sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
         self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
@@ -427,19 +429,6 @@ class Mixture(Law):
             return 0.0, 0.0
         mean = float((mass[far] * loss[far]).sum()) / share
         return share / float(mass.sum()), math.sqrt(float((mass[far] * (loss[far] - mean) ** 2).sum()) / share)
-
-    @quiet
-    def left_out(self, c: float) -> float:
-        """Return log of the share that the window leaves out, under the law tilted by e^{cL}; up to 60 deviations."""
-        if self._far == math.inf:
-            return -math.inf
-        x = np.linspace(0.0, 60.0 + self.up, 2048)
-        above, below = log_side(x + 0.0j, *self._a)[0].real, log_side(-x + 0.0j, *self._b)[0].real
-        t = (x - self._far) / FAR_WIDTH
-        gone = np.log(-np.expm1(-np.logaddexp(0.0, t * (1.0 + t * t / 12.0)) - 1e-300))
-        step = math.log(float(x[1]) / _ROOT)
-        log_moment = float(self.centred(np.array([c], dtype=np.complex128))[0][0].real) + self.mean * c if c else 0.0
-        return float(np.logaddexp.reduce((1.0 + c) * above - c * below - 0.5 * x * x + gone)) + step - log_moment
 
     @quiet
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
