@@ -163,7 +163,7 @@ class PrivateEstimator(SavedModel):
 
         Parameters
         ----------
-        data : path, list of paths, data frame, Arrow table, dask collection or array
+        data : path, `ndis.data.Files`, data frame, Arrow table, dask collection or array
             The private records. A folder is read file by file, with bounded memory.
         target : str, int or list of them
             The target column, or for linear models a list of columns. Leave it out with a schema, which names it, and
@@ -244,13 +244,12 @@ class PrivateEstimator(SavedModel):
         A schema encodes both, and finds the targets in X if `y` is left out.
         """
         schema = self._schema()
-        if schema is None:
-            no_list("X", X)
         in_memory_only("X", X)
         if schema is not None:
             in_memory_only("y", y)
             data = (X, y) if self._has_target and y is not None else X
             return self._encoded(schema, data, target=self._has_target).held(), True
+        no_list("X", X)
         rows = private_rows(self, X)
         if not self._has_target:
             return open_rows(rows), True

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from ndis._validate import Floats
 from ndis.data import Rows, open_rows
 from ndis.data.cells import kind_of, numbers
-from ndis.data.memory import column_table, target_table
+from ndis.data.memory import column_table, no_mask, target_table
 from ndis.errors import ParameterError
 
 __all__ = ["as_array", "private_rows", "private_targets", "weighted_rows"]
@@ -56,6 +56,7 @@ def private_targets(y: Any) -> Any:
 
 def as_array(data: Any) -> Any:
     """Return what says that it is an array as one; other data come back unchanged."""
+    no_mask(data)
     known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
     if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
         return np.asarray(data)
