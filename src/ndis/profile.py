@@ -48,7 +48,7 @@ from ndis._validate import (
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
-from ndis.enclosure import Enclosure
+from ndis.enclosure import Enclosure, largest
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
@@ -283,7 +283,7 @@ class PrivacyProfile(BatchedProfile, Risks):
         usual = SAMPLED_WIDTH if self.composed else WIDTH
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
-        lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
+        lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
         if not all(group.attained for group in self.groups):
             lower = attained_delta(self.groups, orders_of(order), x, width)
         if not self.failure_probability:

@@ -34,6 +34,14 @@ _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
+class Files(list[Any]):
+    """Several files or folders, where a schema would read a plain list as rows.
+
+    >>> Files(["january.csv", "february.csv"])
+    ['january.csv', 'february.csv']
+    """
+
+
 def is_path(item: Any) -> bool:
     """Return whether an item is a text or a path, by its type: it may be a cell, which must not be asked.
 

@@ -296,8 +296,13 @@ def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) ->
         held = [[column[count:] for column in block] for block in held]
 
 
+def pieces_together(columns: Iterable[Iterable[Cells]]) -> Iterator[list[Cells]]:
+    """Yield blocks of columns, each of which comes in pieces of its own."""
+    return together([([piece] for piece in pieces) for pieces in columns], *DIFFERENT)
+
+
 def column_blocks(
-    length: int, width: int, column: Callable[[slice, int, bool], list[Cells]]
+    length: int, width: int, column: Callable[[slice, int, bool], Iterable[Cells]]
 ) -> Callable[[Wanted], Iterator[list[Cells]]]:
     """Return the cells of a table that reads rows of one column at a time, in one piece or in several."""
     step = rows_per_read(width)
@@ -305,7 +310,7 @@ def column_blocks(
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
         for start in range(0, length, step):
             rows = slice(start, start + step)
-            yield from together([iter([[c] for c in column(rows, i, numeric)]) for i, numeric in wanted], *DIFFERENT)
+            yield from pieces_together(column(rows, i, numeric) for i, numeric in wanted)
 
     return cells
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndis.errors import LedgerError, ParameterError
+from ndis.errors import ParameterError
 from ndis.ledger.store import Entry
 from ndis.mechanisms.mechanism import Receipt, listening
 
@@ -74,44 +74,48 @@ class Charge:
     while it is reserved.
     """
 
-    def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any) -> None:
-        self._ledger, self._slot, self._mechanism = ledger, slot, mechanism
+    def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any, reserved: Entry | None) -> None:
+        self._ledger, self._slot, self._mechanism, self._reserved = ledger, slot, mechanism, reserved
         self._thread = threading.get_ident()
-        self._reserved: Entry | None = None
-
-    @property
-    def _entry(self) -> Entry:
-        if self._reserved is None:
-            raise LedgerError("the charge has reserved nothing")
-        return self._reserved
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
+    def _watching(self) -> Iterator[Charge]:
         """Notice when the mechanism starts to read, and say after an interrupt what is spent."""
         try:
             with listening(self._announced):
-                yield
+                yield self
         except KeyboardInterrupt:
             raise KeyboardInterrupt(*([SPENT] if self._reserved else [])) from None
+        finally:  # the charge hears no release from here on
+            self._keep()
 
     def _announced(self, mechanism: Any) -> None:
         if mechanism is self._mechanism and threading.get_ident() == self._thread:
             self._read()
-        elif self._reserved is not None and type(mechanism) is type(self._mechanism):
-            self._ledger._owned.pop(self._reserved.number, None)  # a copy, or a thread: it may be what is charged here
+        elif type(mechanism) is type(self._mechanism):
+            self._keep()  # a copy, or a thread: it may be what is charged here
 
-    def _read(self) -> None:
-        """Go to the state "reading": reserve if nothing is reserved yet; from here on nothing can be given back."""
+    def _keep(self) -> None:
+        """Forget the secret, so that nothing can be given back from here on."""
+        if self._reserved is not None:
+            self._ledger._owned.pop(self._reserved.number, None)
+
+    def _read(self) -> Entry:
+        """Go to the state "reading": reserve if nothing is reserved yet, and keep what is."""
         if self._reserved is None:
             self._reserved = self._ledger._reserve(self._slot, self._mechanism, owner="")
-        self._ledger._owned.pop(self._reserved.number, None)
+        self._keep()
+        return self._reserved
 
     def give_back(self) -> None:
-        """Give the reservation back, on record. Refused once the mechanism has started to read.
+        """Give the reservation back, on record, inside the block of the charge.
+
+        Refused once a mechanism of the same class has started to read in any thread of this process.
 
         Call it only if nothing was read, and if what made you stop is public.
         """
-        self._ledger.give_back(self._entry)
+        if self._reserved is not None:
+            self._ledger.give_back(self._reserved)
 
     def seal(self, release: T) -> T:
         """Record that the release came out, and return it with the entry that paid in its receipt.
@@ -122,13 +126,14 @@ class Charge:
             The release of the mechanism that was charged. A release that a seed made is refused, and so is that of
             another mechanism; the reservation then stays spent. What has no receipt is returned unchanged.
         """
+        entry = self._read()  # nothing leaves without a reservation, even if the mechanism announced nothing
         receipt = release if isinstance(release, Receipt) else getattr(release, "receipt", None)
         sealed: Any = release
         if isinstance(receipt, Receipt):
-            paid = {"data_name": self._ledger.data_name, "entry": self._entry.number, "head": self._entry.digest}
+            paid = {"data_name": self._ledger.data_name, "entry": entry.number, "head": entry.digest}
             named = replace(self._checked(receipt), ledger=paid, digest="")
             sealed = named if release is receipt else replace(sealed, receipt=named)
-        self._ledger.commit(self._entry)
+        self._ledger.commit(entry)
         return sealed  # type: ignore[no-any-return]
 
     def _checked(self, receipt: Receipt) -> Receipt:

@@ -221,9 +221,7 @@ class Ledger:
             The mechanism that will release.
         """
         _check(mechanism)
-        charge = Charge(self, slot, mechanism)
-        charge._reserved = self.reserve(slot, mechanism)
-        with charge._watching():
+        with Charge(self, slot, mechanism, self.reserve(slot, mechanism))._watching() as charge:
             yield charge
 
     def release(self, slot: str | None, mechanism: Any, data: Any, **how: Any) -> Any:
@@ -247,12 +245,8 @@ class Ledger:
         _check(mechanism)
         asked = self._content(slot, self._asked(mechanism))
         history.after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
-        charge = Charge(self, slot, mechanism)
-        with charge._watching():
-            made = release()
-        if charge._reserved is None:  # it announced nothing, and still nothing leaves without a reservation
-            charge._read()
-        return charge.seal(made)
+        with Charge(self, slot, mechanism, None)._watching() as charge:
+            return charge.seal(release())
 
     def reserve(self, slot: str | None, request: Any) -> Entry:
         """Reserve the cost of a request, or raise BudgetError. It counts as spent, unless this object gives it back.
@@ -375,11 +369,11 @@ class Ledger:
 
     def entries(self) -> int:
         """Count the entries."""
-        return self._position()[0]
+        return self._store.last().number
 
     def head(self) -> str:
         """Return the digest of the last entry; that of the ledger itself if there is none."""
-        return self._position()[1]
+        return self._store.last().digest
 
     def releases(self) -> list[dict[str, Any]]:
         """List one row per reservation: when, which slot, for whom, what for, and what became of it."""
@@ -400,8 +394,8 @@ class Ledger:
         (0, 0)
         """
         self.verify()
-        number, digest = self._position()
-        return {"data_name": self.data_name, "entry": number, "head": digest}
+        last = self._store.last()
+        return {"data_name": self.data_name, "entry": last.number, "head": last.digest}
 
     def report(self) -> LedgerReport:
         """Report the budget, the spent part and the rest: `to_html()`, `to_json()` or `to_dict()`; no private values.
@@ -440,16 +434,11 @@ class Ledger:
 
     # ------------------------------------------------------------------ inside
 
-    def _position(self) -> tuple[int, str]:
-        """Return number and digest of the last entry; without entries, 0 and the digest of the ledger itself."""
-        last = self._store.last()
-        return (0, self._store.root) if last is None else (last.number, last.digest)
-
     def _totals(self) -> dict[str, Any]:
         return self._totals_at(self._store.last())
 
-    def _totals_at(self, last: Entry | None) -> dict[str, Any]:
-        return history.no_requests(self._account) if last is None else dict(last.totals)
+    def _totals_at(self, last: Entry) -> dict[str, Any]:
+        return dict(last.totals) if last.number else history.no_requests(self._account)
 
     def _append(
         self, action: str, content: Mapping[str, Any], after: Callable[[dict[str, Any]], dict[str, Any]], **how: Any

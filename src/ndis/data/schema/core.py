@@ -179,7 +179,7 @@ class Schema:
 
         Parameters
         ----------
-        data : data frame, Arrow table, mapping of columns, array, path or list of paths
+        data : data frame, Arrow table, mapping of columns, array, path or `ndis.data.Files`
             Files and folders (CSV, Parquet, Arrow) are streamed. A dask data frame is encoded where it lives.
         target : bool, optional
             Whether the encoded target is the last column; by default if the schema has one.
