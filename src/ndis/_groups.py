@@ -28,7 +28,7 @@ from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pair import GaussianPair
 from ndis.spectrum.origins import DenseOrigin
 
@@ -179,8 +179,7 @@ class StepGroup:
 def other_order(remove: GaussianPair, add: GaussianPair | None) -> GaussianPair:
     """Check the pairs of both orders, and return that of the second: `remove.reversed()` unless given."""
     for name, pair in (("remove", remove), ("add", remove if add is None else add)):
-        if not isinstance(pair, GaussianPair):
-            raise ParameterError(name, "be a GaussianPair", type(pair).__name__)
+        require(isinstance(pair, GaussianPair), name, "be a GaussianPair", type(pair).__name__)
     return remove.reversed() if add is None else add
 
 
@@ -201,8 +200,7 @@ def canonical(groups: Iterable[Group | StepGroup]) -> tuple[Group | StepGroup, .
                 break
         else:
             sampled.append(group)
-    if not plain and not sampled:
-        raise ParameterError("groups", "hold at least one group", "none")
+    require(plain or sampled, "groups", "hold at least one group", "none")
     if len(plain) > 1:
         first, *others = plain
         remove = first.remove.compose(*(g.remove for g in others))
@@ -213,8 +211,7 @@ def canonical(groups: Iterable[Group | StepGroup]) -> tuple[Group | StepGroup, .
 def as_rate(rate: float, *, name: str = "rate") -> float:
     """Return a sampling rate, which must be above 0 and at most 1."""
     q = as_scalar(name, rate)
-    if not 0 < q <= 1:
-        raise ParameterError(name, "be above 0 and at most 1", q)
+    require(0 < q <= 1, name, "be above 0 and at most 1", q)
     return q
 
 
@@ -261,8 +258,7 @@ def noise_pairs(noise_multiplier: float) -> tuple[GaussianPair, GaussianPair]:
 def total_failure(failures: list[float], *, times: int = 1) -> float:
     """Return the sum of failure probabilities, `times` over, rounded up. A sum of 1 is refused."""
     total = up(times * sum((Fraction(f) for f in failures), Fraction(0)))
-    if not total < 1:
-        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
+    require(total < 1, "failure_probability", "stay below 1 in all", total, "compose fewer releases")
     return total
 
 
@@ -302,8 +298,7 @@ def pair_from_arrays(name: str, arrays: Mapping[str, Any]) -> GaussianPair:
 
 def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
     """The pair as a list of the origins it is composed of."""
-    if not pair.origins:
-        raise ParameterError("pair", "know what it was made from", "no origins", "make it with a from_... constructor")
+    require(pair.origins, "pair", "know what it was made from", "no origins", "make it with a from_... constructor")
     return [
         {
             "kind": o.kind,
@@ -320,8 +315,7 @@ def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
 
 def pair_from_json(name: str, result: Any) -> GaussianPair:
     """Make the pair again from its origins."""
-    if not isinstance(result, list) or not result:
-        raise ParameterError(name, "be a list of at least one origin", f"a {type(result).__name__}")
+    require(isinstance(result, list) and result, name, "be a list of at least one origin", f"a {type(result).__name__}")
     first, *others = (_origin_from_json(name, item) for item in result)
     return first.compose(*others) if others else first
 
@@ -329,12 +323,9 @@ def pair_from_json(name: str, result: Any) -> GaussianPair:
 def _origin_from_json(name: str, result: Any) -> GaussianPair:
     item = only_keys(name, result, ("kind", "reverse", "copies", "arrays"))
     kind, reverse, copies = item["kind"], item["reverse"], item["copies"]
-    if not (isinstance(kind, str) and kind in _KINDS):
-        raise ParameterError(f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
-    if not isinstance(reverse, bool):
-        raise ParameterError(f"reverse in {name}", "be true or false", repr(reverse))
-    if type(copies) is not int:
-        raise ParameterError(f"copies in {name}", "be a whole number of at least 1", repr(copies))
+    require(isinstance(kind, str) and kind in _KINDS, f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
+    require(isinstance(reverse, bool), f"reverse in {name}", "be true or false", repr(reverse))
+    require(type(copies) is int, f"copies in {name}", "be a whole number of at least 1", repr(copies))
     arrays = only_keys(f"arrays in {name}", item["arrays"], _KINDS[kind].required + _KINDS[kind].optional)
     if kind == "excess":
         exact = {key: _rationals(f"{key} in {name}", arrays[key]).tolist() for key in ("excess", "shift")}
@@ -413,12 +404,10 @@ def _group_from_dict(result: Any) -> Group | StepGroup:
     keys = (("step", "count"), ()) if special else (("remove", "rates", "count"), ("add",))
     item = only_keys("group of the profile", result, *keys)
     count = item["count"]
-    if type(count) is not int:
-        raise ParameterError("count of a group", "be a whole number of at least 1", repr(count))
+    require(type(count) is int, "count of a group", "be a whole number of at least 1", repr(count))
     if special:
         return StepGroup(_step_from_dict(item["step"]), count)
-    if not isinstance(rates := item["rates"], list):
-        raise ParameterError("rates", "be a list of numbers", repr(rates))
+    require(isinstance(rates := item["rates"], list), "rates", "be a list of numbers", repr(rates))
     remove = pair_from_json("remove", item["remove"])
     add = pair_from_json("add", item["add"]) if "add" in item else remove.reversed()
     return Group(remove, add, tuple(rates), count)

@@ -51,7 +51,6 @@ _FIELDS = ("year", "month", "day", "hour", "minute", "second", "microsecond", "f
 _SCALARS = tuple(set(np.sctypeDict.values()))  # the types of NumPy's own numbers, texts and dates
 _SCALES = {32: 9, 64: 18, 128: 38, 256: 76}  # the largest scale of a decimal by its bits
 _UNPACKED = 1 << 26  # bytes of text that are copied from views at a time
-_FAR = 100_000  # years from 1970 that stay different
 
 
 class Coded:
@@ -331,11 +330,9 @@ def days(cells: Cells) -> Floats:
     missing = whole == np.iinfo(np.int64).min
     if unit == "generic":  # only missing dates have no unit
         return np.full(cells.size, np.nan)
-    if unit in ("Y", "M"):  # not of equal length in days; NumPy does not notice an overflow, so cells are clipped first
-        far = _FAR * (1 if unit == "Y" else 12) // count
-        near = np.minimum(np.maximum(whole, -far), far).view(f"datetime64[{count}{unit}]")
-        read = near.astype("datetime64[D]").view(np.int64).astype(np.float64)
-    elif unit == "W" or count > 1 or _PER_DAY[unit] > 1 << 62:
+    if unit in ("Y", "M"):  # not of equal length in days
+        return days(cells.astype("datetime64[D]"))
+    if unit == "W" or count > 1 or _PER_DAY[unit] > 1 << 62:
         read = whole.astype(np.float64) * (7.0 * count if unit == "W" else count / _PER_DAY[unit])
     else:
         day = whole // _PER_DAY[unit]

@@ -87,8 +87,7 @@ def _open_parquet(path: Path, where: str) -> _File:
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(path)
-    names = tuple(schema.names)
-    check_names(names, where)
+    names = check_names(schema.names, where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
         chosen = [names[i] for i, _ in wanted]
@@ -112,8 +111,7 @@ def _open_arrow(path: Path, where: str) -> _File:
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
         schema = reader.schema
-    names = tuple(schema.names)
-    check_names(names, where)
+    names = check_names(schema.names, where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
         chosen = [names[i] for i, _ in wanted]

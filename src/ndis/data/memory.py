@@ -55,11 +55,14 @@ def memory_table(data: Any) -> Table:
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, np.ndarray):
         return _array(data)
-    openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
-    if module in openers:
+    if module in _OPENERS:
+        opener, types = _OPENERS[module]
         if getattr(data, "ndim", 2) == 1:  # a series, which is no frame
             matrix_width(data.shape)
-        return openers[module](data)
+        if types and type(data).__name__ not in types:
+            rule = f"be a {module} {' or '.join(types)}"
+            raise ParameterError("data", rule, type(data).__name__, "collect it, or pass the path")
+        return opener(data)
     if isinstance(data, Mapping):  # some sparse matrices are one too
         return _mapping(data)
     known = "an array, a sparse matrix, a data frame, an Arrow table, a mapping of columns, a tensor"
@@ -93,16 +96,13 @@ def column_table(column: Any) -> Table:
         return memory_table(table)
     if isinstance(column, list | tuple):
         return _array(objects(column)[:, None])
-    if hasattr(column, "cpu"):  # a tensor
-        return _torch(column.reshape(-1, 1) if column.ndim == 1 else column)
-    if hasattr(column, "__dask_graph__"):  # its partitions may have other types
-        raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
-    if not hasattr(column, "__array__") or not isinstance(getattr(column, "dtype", None), np.dtype):
+    tensor, lazy = hasattr(column, "cpu"), hasattr(column, "__dask_graph__")  # whose partitions may have other types
+    plain = hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype)
+    if lazy or not (tensor or plain):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
-    array = column if isinstance(column, np.ndarray) else np.asarray(column)
-    if array.ndim != 1:
-        raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
-    return _array(array[:, None])
+    if column.ndim != 1:
+        raise ParameterError("data", "have columns of one dimension", f"{column.ndim} dimension(s)")
+    return _torch(column.reshape(-1, 1)) if tensor else _array(np.asanyarray(column)[:, None])
 
 
 def _series_frame(column: Any) -> Any:
@@ -140,11 +140,11 @@ def pair_table(x: Any, y: Any) -> Table:
     no_list("X", x)
     left, right = x if isinstance(x, Table) else memory_table(x), target_table(y)
     check_lengths(x, y)
-    table = side_by_side((left, right), *_UNEQUAL)
+    table = side_by_side((left, right), _UNEQUAL)
 
     def rows(groups: Groups) -> Iterator[Parts]:
         targets = tuple(i - left.width for i in groups[1])
-        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], *_UNEQUAL))
+        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], _UNEQUAL))
 
     names = left.names + (right.names or ("",) * right.width) if left.names else ()
     return Table(table.kinds, table.cells, rows, names, target_width=right.width, device=left.device)
@@ -242,8 +242,6 @@ def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
 def _torch(tensor: Any) -> Table:
     import torch
 
-    if not isinstance(tensor, torch.Tensor):
-        raise ParameterError("data", "be a torch tensor", type(tensor).__name__)
     width = matrix_width(tuple(tensor.shape))
     if tensor.is_complex() or tensor.layout != torch.strided:
         raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")
@@ -258,14 +256,11 @@ def _torch(tensor: Any) -> Table:
 
 
 def _mapping(data: Mapping[Any, Any]) -> Table:
-    names = tuple(map(str, data))
-    check_names(names)
+    names = check_names(data)
     columns = [column_table(column) for column in data.values()]
-    if any(column.width != 1 for column in columns):
-        raise ParameterError("data", "have columns of one dimension", "several")
     if len(set(map(_length, data.values()))) > 1:
         raise ParameterError("data", *DIFFERENT)
-    table = side_by_side(columns, *DIFFERENT)
+    table = side_by_side(columns)
     return Table(table.kinds, table.cells, names=names)
 
 
@@ -273,10 +268,7 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
 
 
 def _pandas(frame: Any) -> Table:
-    if not hasattr(frame, "dtypes") or not hasattr(frame, "columns"):
-        raise ParameterError("data", "be a pandas DataFrame", type(frame).__name__)
-    names = tuple(map(str, frame.columns))
-    check_names(names)
+    names = check_names(frame.columns)
     kinds = tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes)
     columns = [frame.iloc[:, i] for i in range(len(names))]
     cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(columns[i].iloc[rows], numeric))
@@ -320,10 +312,7 @@ def pandas_cells(series: Any, numeric: bool) -> Iterable[Cells]:
 def _polars(frame: Any) -> Table:
     import polars as pl
 
-    if not isinstance(frame, pl.DataFrame):
-        raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
-    names = tuple(frame.columns)
-    check_names(names)
+    names = check_names(frame.columns)
 
     def kind(dtype: Any) -> str:
         if dtype == pl.Object:
@@ -350,15 +339,19 @@ def _polars(frame: Any) -> Table:
 
 
 def _arrow(table: Any) -> Table:
-    import pyarrow as pa
-
-    if not isinstance(table, pa.Table | pa.RecordBatch):
-        raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
-    names = tuple(table.schema.names)
-    check_names(names)
+    names = check_names(table.schema.names)
 
     kinds = tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types)
     cells = column_blocks(
         table.num_rows, len(names), lambda rows, i, numeric: arrow_pieces(table.column(i)[rows], numeric)
     )
     return Table(kinds, cells, names=names)
+
+
+_OPENERS: dict[str, tuple[Callable[[Any], Table], tuple[str, ...]]] = {  # by module, with the types that each opens
+    "scipy": (_sparse, ()),
+    "pandas": (_pandas, ("DataFrame",)),
+    "polars": (_polars, ("DataFrame",)),
+    "pyarrow": (_arrow, ("Table", "RecordBatch")),
+    "torch": (_torch, ("Tensor", "Parameter")),
+}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndis.errors import ParameterError
 from ndis.ledger.store import Entry
-from ndis.mechanisms.mechanism import Receipt, listening
+from ndis.mechanisms.mechanism import CertifiedMechanism, Receipt, listening
 
 if TYPE_CHECKING:
     from ndis.ledger.ledger import Ledger
@@ -77,40 +77,31 @@ class Charge:
     def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any, reserved: Entry | None) -> None:
         self._ledger, self._slot, self._mechanism, self._reserved = ledger, slot, mechanism, reserved
         self._thread = threading.get_ident()
+        self._own: set[bool] = set()  # whether releases of this thread were those of the mechanism
 
     @contextmanager
     def _watching(self) -> Iterator[Charge]:
-        """Notice when the mechanism starts to read, and say after an interrupt what is spent."""
+        """Notice when a mechanism starts to read, and say after an interrupt what is spent."""
         try:
             with listening(self._announced):
                 yield self
         except KeyboardInterrupt:
             raise KeyboardInterrupt(*([SPENT] if self._reserved else [])) from None
-        finally:  # the charge hears no release from here on
-            self._keep()
 
     def _announced(self, mechanism: Any) -> None:
-        if mechanism is self._mechanism and threading.get_ident() == self._thread:
-            self._read()
-        elif type(mechanism) is type(self._mechanism):
-            self._keep()  # a copy, or a thread: it may be what is charged here
-
-    def _keep(self) -> None:
-        """Forget the secret, so that nothing can be given back from here on."""
-        if self._reserved is not None:
-            self._ledger._owned.pop(self._reserved.number, None)
+        if threading.get_ident() == self._thread:
+            self._own.add(type(mechanism) is type(self._mechanism) and mechanism == self._mechanism)
+            if mechanism is self._mechanism:
+                self._read()
 
     def _read(self) -> Entry:
-        """Go to the state "reading": reserve if nothing is reserved yet, and keep what is."""
+        """Go to the state "reading": reserve if nothing is reserved yet."""
         if self._reserved is None:
             self._reserved = self._ledger._reserve(self._slot, self._mechanism, owner="")
-        self._keep()
         return self._reserved
 
     def give_back(self) -> None:
-        """Give the reservation back, on record, inside the block of the charge.
-
-        Refused once a mechanism of the same class has started to read in any thread of this process.
+        """Give the reservation back, on record. Refused once any mechanism of this process has started to read.
 
         Call it only if nothing was read, and if what made you stop is public.
         """
@@ -139,6 +130,8 @@ class Charge:
     def _checked(self, receipt: Receipt) -> Receipt:
         if not receipt.private:
             raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
+        if isinstance(self._mechanism, CertifiedMechanism) and self._own == {False}:
+            raise ParameterError("release", "be that of the mechanism that was charged", receipt.mechanism)
         for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
             value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
             if value not in (None, stated):

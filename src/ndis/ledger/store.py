@@ -108,10 +108,9 @@ class Store:
         if not self.path.is_file():
             remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
             raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), remedy)
-        with self._connection() as connection:
-            self.about: dict[str, Any] = {
-                key: _parsed(repr(key), value) for key, value in connection.execute("SELECT key, value FROM about")
-            }
+        self.about: dict[str, Any] = {}
+        with self._connection():
+            pass
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
@@ -188,6 +187,8 @@ class Store:
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
         if not os.access(self.path.resolve().parent, os.W_OK):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
+        if self.path.stat().st_nlink > 1:  # SQLite looks for the journal of a writer that died under one name
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it has a second name, a hard link")
         if action == "reserve" and (problem := check_room(self.path.resolve().parent)):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is on {problem}")
         _refuse_network(self.path)
@@ -244,6 +245,11 @@ class Store:
             others = [f"{kind} {name!r}" for kind, name, words in objects if words not in _DECLARED]
             named = ", ".join(others) or "a missing table"
             raise LedgerError(f"the ledger must have the tables of its format and nothing else; got {named}")
+        rows = connection.execute("SELECT key, value FROM about")
+        about = {key: _parsed(repr(key), value) for key, value in rows}
+        if self.about and about != self.about:
+            raise LedgerError(f"the file {str(self.path)!r} holds another ledger than the one that was opened")
+        self.about = about
 
 
 _COLUMNS = ", ".join(one.name for one in fields(Entry))
@@ -281,7 +287,7 @@ def _refuse_network(path: Path) -> None:
 def _entry(row: tuple[Any, ...]) -> Entry:
     number, time, action, content, totals, previous, digest = row
     content, totals = (_parsed(f"entry {number}", text) for text in (content, totals))
-    return Entry(number, time, action, content, totals, previous, digest)
+    return Entry(number, str(time), str(action), content, totals, str(previous), str(digest))
 
 
 def _parsed(name: str, text: Any) -> Any:

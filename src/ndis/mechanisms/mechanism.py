@@ -140,6 +140,7 @@ def settle(
 
 _lock = threading.Lock()
 _listeners: list[Callable[[Any], None]] = []
+_announcements = 0  # releases that this process has announced
 
 
 def announce(mechanism: Any) -> None:
@@ -148,8 +149,16 @@ def announce(mechanism: Any) -> None:
     Every release calls this once it has checked everything that is public, and before it reads a cell. A ledger
     reserves here.
     """
+    global _announcements
+    with _lock:
+        _announcements += 1
     for listener in tuple(_listeners):
         listener(mechanism)
+
+
+def announcements() -> int:
+    """Count the releases that all mechanisms of this process have announced."""
+    return _announcements
 
 
 @contextmanager

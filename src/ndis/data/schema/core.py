@@ -378,11 +378,8 @@ class Schema:
         """
         stated = self.to_dict()
         lines = [f"row_norm_bound = {stated['row_norm_bound']!r}", ""] if "row_norm_bound" in stated else []
-        lines += [
-            "[columns]",
-            *(f"{quoted(name)} = {toml_value(spec)}" for name, spec in stated["columns"].items()),
-            "",
-        ]
+        columns = [f"{quoted(name)} = {toml_value(spec)}" for name, spec in stated["columns"].items()]
+        lines += ["[columns]", *columns, ""]
         if "target" in stated:
             lines += ["[target]", *(f"{key} = {toml_value(value)}" for key, value in stated["target"].items()), ""]
         text = "\n".join(lines)
