@@ -1,6 +1,6 @@
 """The Gram engine on a CUDA device: same bits as NumPy, and rates as shares of what the device itself reaches.
 
-Needs torch and NumPy alone:  PYTHONPATH=src python benchmarks/gram_cuda.py [--small] [--device cuda]
+Needs torch and NumPy alone:  PYTHONPATH=src python -m benchmarks.gram_cuda [--small] [--device cuda]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Intervals of private regression cover fixed coefficients as often as they say. The long version is a benchmark.
 
-`python -m benchmarks.coverage` runs thousands of fits in several regimes.
+`python -m benchmarks.interval_coverage` runs thousands of fits in several regimes.
 """
 
 from __future__ import annotations

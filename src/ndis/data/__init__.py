@@ -6,6 +6,7 @@
 """
 
 from ndis.data.opening import open_rows, open_table
+from ndis.data.paths import Files
 from ndis.data.table import Rows, Table
 
-__all__ = ["Rows", "Table", "open_rows", "open_table"]
+__all__ = ["Files", "Rows", "Table", "open_rows", "open_table"]

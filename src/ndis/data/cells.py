@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -46,7 +47,10 @@ _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
 }
 _ARROW = {"boolean": "boolean", "number": "integer floating decimal", "text": "string large_string string_view"}
 _ARROW |= {"date": "date timestamp", "objects": "null"}  # types by their kind
-_FAR = 100_000  # years from 1970 that stay different
+_FIELDS = ("year", "month", "day", "hour", "minute", "second", "microsecond", "fold")
+_SCALARS = tuple(set(np.sctypeDict.values()))  # the types of NumPy's own numbers, texts and dates
+_SCALES = {32: 9, 64: 18, 128: 38, 256: 76}  # the largest scale of a decimal by its bits
+_UNPACKED = 1 << 26  # bytes of text that are copied from views at a time
 
 
 class Coded:
@@ -83,15 +87,48 @@ def objects(cells: Sequence[Any]) -> NDArray[Any]:
     return array
 
 
+def items_of(row: Any) -> list[Any] | None:
+    """Return the items of a list, a tuple or a vector of NumPy, by its type; None for anything else.
+
+    >>> [items_of(row) for row in ((1, "x"), np.array([2.0]), "ab")]
+    [[1, 'x'], [np.float64(2.0)], None]
+    """
+    kind = type(row)  # not isinstance, which may ask the row itself
+    if issubclass(kind, list | tuple):
+        return list(list.__iter__(row) if issubclass(kind, list) else tuple.__iter__(row))
+    return list(text_objects(row)) if kind is np.ndarray and row.ndim == 1 else None
+
+
+def text_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array of NumPy's text as objects, and None for a text with a number that is no character.
+
+    NumPy raises at such a cell. Other arrays come back as they stand.
+
+    >>> text_objects(np.array([78, 0x110000], dtype=np.uint32).view("U1")).tolist()
+    ['N', None]
+    """
+    if array.dtype.kind != "U":
+        return array
+    letters = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("=")).view(np.uint32)
+    known = (letters.reshape(*array.shape, array.itemsize // 4) <= sys.maxunicode).all(axis=-1)
+    texts = np.asarray(np.where(known, array, "").astype(object))
+    texts[~known] = None
+    return texts
+
+
 def unwrapped(cell: Any) -> Any:
     """Return what a list, a tuple or a vector of one item holds, by its type; any other cell as it stands.
 
     >>> [unwrapped(cell) for cell in ([1], (2,), [3, 4], "x")]
     [1, 2, [3, 4], 'x']
     """
-    kind = type(cell)  # not isinstance, which may ask the cell itself
-    one = cell.shape == (1,) if kind is np.ndarray else kind in (list, tuple) and len(cell) == 1
-    return cell[0] if one else cell
+    items = items_of(cell)
+    return cell if items is None or len(items) != 1 else items[0]
+
+
+def is_numpy(kind: type) -> bool:
+    """Return whether a type is one of NumPy's own scalars: a type that inherits from one may bring code."""
+    return any(kind is each for each in _SCALARS)
 
 
 def each_cell(cells: Cells) -> list[Any]:
@@ -117,8 +154,8 @@ def number(cell: Any) -> float:
             return float.__float__(cell)
         if issubclass(kind, int):
             return float(int.__int__(cell))
-        if kind in (Decimal, Fraction) or issubclass(kind, np.floating | np.integer | np.bool_):
-            return math.nan if kind is np.timedelta64 else float(cell)
+        if kind is Decimal or kind is Fraction or (is_numpy(kind) and issubclass(kind, np.number | np.bool_)):
+            return math.nan if issubclass(kind, np.timedelta64 | np.complexfloating) else float(cell)
         if kind is np.ndarray and cell.ndim == 0 and cell.dtype.kind in "fiub":
             return float(cell)
     except (OverflowError, ValueError):  # an integer beyond the floats, a signalling NaN of decimals
@@ -161,8 +198,8 @@ def text_of(cell: Any) -> str | None:
     ['a', '3', '3', '3', 'true', 'x', None, None, '2.5']
     """
     kind = type(cell)  # not isinstance, which may ask the cell itself
-    if issubclass(kind, np.generic) and kind.__module__ == "numpy":
-        cell = cell.item()
+    if is_numpy(kind):
+        cell = None if issubclass(kind, np.datetime64 | np.timedelta64) else cell.item()  # no number of ticks
         kind = type(cell)
     if issubclass(kind, bytes):
         cell, kind = bytes.decode(cell, "utf-8", "surrogateescape"), str
@@ -200,7 +237,7 @@ def words(cells: Cells, codes: Mapping[str, float], *, lower: bool = False) -> F
         return np.array([codes.get("false", UNKNOWN), codes.get("true", UNKNOWN)])[cells.astype(np.intp)]
     if kind in "fiu":
         return _number_words(cells, codes)
-    read = [text_of(cell) for cell in each_cell(cells)]
+    read = map(text_of, each_cell(cells))  # one at a time: cells may share a long text
     coded = [math.nan if text is None else codes.get(text.lower() if lower else text, UNKNOWN) for text in read]
     return np.array(coded, dtype=np.float64)
 
@@ -208,8 +245,7 @@ def words(cells: Cells, codes: Mapping[str, float], *, lower: bool = False) -> F
 def _number_words(cells: NDArray[Any], codes: Mapping[str, float]) -> Floats:
     """Compare numbers with the numbers among the words; no cell is written as text."""
     whole = cells.dtype.kind in "iu"
-    if cells.dtype in (np.float16, np.float32):  # a word may be a number that these do not hold
-        cells = cells.astype(np.float64)
+    cells = cells if whole else numbers(cells)  # a narrow type would round the words
     coded = np.full(len(cells), UNKNOWN) if whole else np.where(np.isfinite(cells), UNKNOWN, np.nan)
     for word, code in codes.items():
         value: Any = int(word) if _INTEGER.fullmatch(word) and len(word) < 400 else number(word)
@@ -294,11 +330,9 @@ def days(cells: Cells) -> Floats:
     missing = whole == np.iinfo(np.int64).min
     if unit == "generic":  # only missing dates have no unit
         return np.full(cells.size, np.nan)
-    if unit in ("Y", "M"):  # not of equal length in days; NumPy does not notice an overflow, so cells are clipped first
-        far = _FAR * (1 if unit == "Y" else 12) // count
-        near = np.minimum(np.maximum(whole, -far), far).view(f"datetime64[{count}{unit}]")
-        read = near.astype("datetime64[D]").view(np.int64).astype(np.float64)
-    elif unit == "W" or count > 1 or _PER_DAY[unit] > 1 << 62:
+    if unit in ("Y", "M"):  # not of equal length in days
+        return days(cells.astype("datetime64[D]"))
+    if unit == "W" or count > 1 or _PER_DAY[unit] > 1 << 62:
         read = whole.astype(np.float64) * (7.0 * count if unit == "W" else count / _PER_DAY[unit])
     else:
         day = whole // _PER_DAY[unit]
@@ -308,10 +342,11 @@ def days(cells: Cells) -> Floats:
 
 def _day_of(cell: Any) -> float:
     kind = type(cell)
-    if kind is np.datetime64:
+    pandas: Any = sys.modules.get("pandas")
+    if pandas is not None and (cell is pandas.NaT or kind is pandas.Timestamp):
+        cell = cell.to_datetime64()  # with its nanoseconds and its far years, as in a column of such cells
+    if issubclass(type(cell), np.datetime64):
         return float(days(np.array([cell]))[0])
-    if kind.__name__ == "NaTType":
-        return math.nan
     try:
         if issubclass(kind, str | bytes):
             text = text_of(cell)
@@ -329,14 +364,16 @@ def day_number(day: date) -> float:
     >>> day_number(date(1970, 1, 3))
     2.0
     """
-    if not isinstance(day, datetime):
+    if not issubclass(type(day), datetime):  # not isinstance, which may ask the cell itself
         return float(date.toordinal(day) - _EPOCH)
-    if day.tzinfo is not None:
-        if type(day.tzinfo) not in (timezone, ZoneInfo):
-            return math.nan
-        day = datetime.astimezone(day, UTC)
-    micro = ((day.hour * 60 + day.minute) * 60 + day.second) * 10**6 + day.microsecond
-    return float(datetime.toordinal(day) - _EPOCH + micro / _PER_DAY["us"])
+    zone = datetime.tzinfo.__get__(day)
+    if not (zone is None or type(zone) is timezone or type(zone) is ZoneInfo):
+        return math.nan
+    fields = {field: getattr(datetime, field).__get__(day) for field in _FIELDS}  # a type may bring code of its own
+    plain = datetime(**fields, tzinfo=zone)
+    plain = plain if zone is None else plain.astimezone(UTC)
+    micro = ((plain.hour * 60 + plain.minute) * 60 + plain.second) * 10**6 + plain.microsecond
+    return float(plain.toordinal() - _EPOCH + micro / _PER_DAY["us"])
 
 
 # ---------------------------------------------------------------------- Arrow
@@ -353,15 +390,41 @@ def arrow_kind(kind: Any) -> str:
 
     if t.is_dictionary(kind):
         return arrow_kind(kind.value_type)
+    if t.is_decimal(kind) and abs(kind.scale) > _SCALES[kind.bit_width]:  # Arrow writes none of their cells
+        return f"type {kind}"
     for name, types in _ARROW.items():
         if any(getattr(t, f"is_{each}")(kind) for each in types.split()):
             return name
     return "type " + "".join(c if c.isprintable() else "?" for c in str(kind))  # fields of a struct have names
 
 
-def arrow_chunks(array: Any) -> list[Any]:
-    """Return an array or a chunked array as arrays. Joining chunks of text fails beyond 2 GiB."""
-    return list(array.chunks) if hasattr(array, "chunks") else [array]
+def text_cuts(lengths: NDArray[Any]) -> Iterator[slice]:
+    """Yield slices of rows whose texts have at most `_UNPACKED` bytes together, or one row.
+
+    Views of one long text may stand in many rows, and copies of it would fill the memory.
+
+    >>> list(text_cuts(np.array([1, 1 << 26, 2, 3])))
+    [slice(0, 1, None), slice(1, 2, None), slice(2, 4, None)]
+    """
+    ends = np.append(0, np.cumsum(np.maximum(lengths, 0), dtype=np.int64))
+    start = 0
+    while start < len(lengths):
+        stop = max(int(np.searchsorted(ends, ends[start] + _UNPACKED, side="right")) - 1, start + 1)
+        yield slice(start, stop)
+        start = stop
+
+
+def arrow_pieces(array: Any, numeric: bool) -> Iterator[Cells]:
+    """Yield the cells of an array or a chunked array in pieces. Joining chunks of text fails beyond 2 GiB."""
+    import pyarrow.types as t
+
+    for chunk in array.chunks if hasattr(array, "chunks") else [array]:
+        if not t.is_string_view(chunk.type):
+            yield arrow_cells(chunk, numeric)
+            continue
+        views = np.frombuffer(chunk.buffers()[1], dtype=np.int32).reshape(-1, 4)  # each begins with its length
+        for rows in text_cuts(views[chunk.offset : chunk.offset + len(chunk), 0]):
+            yield arrow_cells(chunk[rows], numeric)
 
 
 def arrow_cells(array: Any, numeric: bool) -> Cells:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.data.cells import Cells, Coded, numbers, truths
-from ndis.data.memory import memory_table, pandas_cells, sparse_rows
+from ndis.data.memory import memory_table, no_mask, pandas_cells, sparse_rows
 from ndis.data.table import Table, Wanted, column_blocks
 from ndis.errors import ParameterError
 
@@ -37,6 +37,7 @@ def dask_table(data: Any) -> Table:
 
     The table reads in this process, which holds one partition at a time; `Table.reduced` works where they live.
     """
+    no_mask(data)
     if hasattr(data, "_meta") and hasattr(data, "columns"):
         declared, delayed = memory_table(data._meta), list(data.to_delayed())
         types: tuple[Any, ...] = tuple(data._meta.dtypes)
@@ -44,7 +45,7 @@ def dask_table(data: Any) -> Table:
         raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
     else:
         declared = memory_table(np.empty((0, data.shape[1]), dtype=data.dtype))
-        types, delayed = (data.dtype,) * declared.width, list(data.rechunk({1: -1}).to_delayed().ravel())
+        types, delayed = (data.dtype,) * declared.width, data.to_delayed().tolist()  # one list of blocks per strip
     rounded = (i for i, kind in enumerate(types) if str(kind) == "category" or _letter(kind) in tuple("iufO"))
     partitions = Partitions(delayed, _Declared(declared.names, types), frozenset(rounded))
 
@@ -148,26 +149,39 @@ class _Declared:
     types: tuple[Any, ...]
 
     def __call__(self, piece: Any) -> Table:
-        shape = tuple(getattr(piece, "shape", ()))
+        blocks = [_dense(block) for block in (piece if isinstance(piece, list) else [piece])]  # side by side
+        shapes = [tuple(getattr(block, "shape", ())) for block in blocks]
         names = tuple(map(str, piece.columns)) if hasattr(piece, "columns") else ()
-        if len(shape) != 2 or shape[1] != len(self.types) or names != self.names:
+        fit = all(len(shape) == 2 and shape[0] == shapes[0][0] for shape in shapes) and names == self.names
+        if not fit or sum(width for _, width in shapes) != len(self.types):
             raise ParameterError("data", "have partitions of the columns it declares", "another partition")
-        held = sparse_rows(piece)(0, shape[0]) if hasattr(piece, "tocoo") else piece
-        cells = column_blocks(*shape, lambda rows, i, numeric: self._cells(held, rows, i, numeric))
-        return Table((frozenset({"cells"}),) * shape[1], cells, names=names)
+        places = [(block, i) for block in blocks for i in range(block.shape[1])]  # dask would join them by their types
 
-    def _cells(self, piece: Any, rows: slice, i: int, numeric: bool) -> list[Cells]:
+        def column(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
+            return self._cells(*places[i], rows, self.types[i], numeric)
+
+        cells = column_blocks(shapes[0][0], len(places), column)
+        return Table((frozenset({"cells"}),) * len(places), cells, names=names)
+
+    def _cells(self, block: Any, place: int, rows: slice, declared: Any, numeric: bool) -> Iterable[Cells]:
         """Return one column, in the form that its declared type has."""
-        kind = _letter(self.types[i])
-        frame = hasattr(piece, "iloc")
-        columns = pandas_cells(piece.iloc[rows, i], numeric) if frame else [np.asarray(piece[rows, i])]
+        kind = _letter(declared)
+        frame = hasattr(block, "iloc")
+        columns = pandas_cells(block.iloc[rows, place], numeric) if frame else [np.asarray(block[rows, place])]
         if numeric or (kind and kind in "iuf"):
-            return [numbers(column) for column in columns]
-        if kind == "b":
-            read = [truths(column) for column in columns]
-            truth = np.array([False, True])
-            return [Coded(truth, np.where(np.isnan(each), -1, each).astype(np.int64)) for each in read]
-        return columns
+            return map(numbers, columns)
+        return map(_truth_codes, columns) if kind == "b" else columns
+
+
+def _dense(block: Any) -> Any:
+    """Return a sparse block as an array, and any other as it stands; masks are refused."""
+    no_mask(block)
+    return sparse_rows(block)(0, block.shape[0]) if type(block).__module__.startswith("scipy.") else block
+
+
+def _truth_codes(column: Cells) -> Coded:
+    read = truths(column)
+    return Coded(np.array([False, True]), np.where(np.isnan(read), -1, read).astype(np.int64))
 
 
 def _letter(kind: Any) -> str:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, arrow_cells, arrow_kind, kind_of
+from ndis.data.cells import Cells, arrow_kind, arrow_pieces, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
-from ndis.data.footer import coded_columns, text_footer
+from ndis.data.footer import plain_footer, text_plan
 from ndis.data.npy import npy_blocks, npy_header
 from ndis.data.paths import ahead, files_of, fixed_steps, kind_of_files, readable, shown, stamps, unchanged
-from ndis.data.table import Table, Wanted, check_names, matrix_width, rows_per_read
+from ndis.data.table import Table, Wanted, check_names, matrix_width, pieces_together, rows_per_read
 from ndis.errors import ParameterError
 
 _PAGES = 1 << 20  # bytes of a Parquet column that are read at a time
@@ -87,21 +87,21 @@ def _open_parquet(path: Path, where: str) -> _File:
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(path)
-    names = tuple(schema.names)
-    check_names(names, where)
+    names = check_names(schema.names, where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
         chosen = [names[i] for i, _ in wanted]
-        metadata = text_footer(path)
-        coded = coded_columns(metadata, [names[i] for i, _ in wanted if arrow_kind(schema.types[i]) == "text"])
+        metadata = plain_footer(path)
+        texts = [names[i] for i, _ in wanted if arrow_kind(schema.types[i]) == "text"]
+        coded, steps = text_plan(metadata, texts, step)
         # A buffered reader takes a column page by page: otherwise the whole row group would be in memory.
         how = {"read_dictionary": coded, "buffer_size": _PAGES, "pre_buffer": False}
         with pq.ParquetFile(path, metadata=metadata, **how) as file:
             done, total = 0, max(metadata.num_rows, 1)
-            for g in range(file.num_row_groups):
-                for batch in file.iter_batches(batch_size=step, row_groups=[g], columns=chosen):
+            for g, rows in enumerate(steps):
+                for batch in file.iter_batches(batch_size=rows, row_groups=[g], columns=chosen):
                     done += batch.num_rows
-                    yield _batch_cells(batch.select(chosen), wanted), done / total
+                    yield from ((block, done / total) for block in _batch_blocks(batch.select(chosen), wanted))
 
     return _File(names, tuple(schema.types), blocks)
 
@@ -111,8 +111,7 @@ def _open_arrow(path: Path, where: str) -> _File:
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
         schema = reader.schema
-    names = tuple(schema.names)
-    check_names(names, where)
+    names = check_names(schema.names, where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
         chosen = [names[i] for i, _ in wanted]
@@ -123,13 +122,13 @@ def _open_arrow(path: Path, where: str) -> _File:
             for i in range(count):
                 batch = reader.get_batch(i).select(chosen)
                 for start in range(0, batch.num_rows, step):
-                    yield _batch_cells(batch.slice(start, step), wanted), i / count
+                    yield from ((block, i / count) for block in _batch_blocks(batch.slice(start, step), wanted))
 
     return _File(names, tuple(schema.types), blocks)
 
 
-def _batch_cells(batch: Any, wanted: Wanted) -> list[Cells]:
-    return [arrow_cells(batch.column(j), numeric) for j, (_, numeric) in enumerate(wanted)]
+def _batch_blocks(batch: Any, wanted: Wanted) -> Iterator[list[Cells]]:
+    return pieces_together(arrow_pieces(batch.column(j), numeric) for j, (_, numeric) in enumerate(wanted))
 
 
 def _open_npy(path: Path, where: str) -> _File:

@@ -1,83 +1,59 @@
-"""Choose from the footer of a Parquet file how its text is read: by codes where these cannot fail, or else plainly.
+"""Choose from the footer of a Parquet file how its text is read. It never decides whether.
 
-Arrow keeps one dictionary of all different texts of a row group for a column of categories, and fails beyond 2 GiB: one
-record would decide between a release and an error. Plain text has no such limit. So a column is read by codes only if
-its row groups are smaller, and the texts are the same either way. The types of categories stand in the footer only,
-under the key ``ARROW:schema``, and pyarrow has no option that leaves them out. They are changed in memory.
+A footer depends on cells: sizes do, and so do encodings, because a writer leaves its dictionary when one text makes it
+too large. So no file is refused by them, and the rows are the same whatever they say.
+
+- *By codes*: Arrow keeps every different text of a row group once. It fails beyond 2 GiB, so a column is read so only
+  if all its row groups are far smaller, in encodings that hold all bytes of every different text and that Arrow knows.
+- *Plainly*, if the pages hold all bytes of every text: then memory grows with the bytes of the records alone.
+- *Few rows at a time* otherwise. A dictionary repeats a text, and DELTA_BYTE_ARRAY leaves out what a text shares with
+  the one before: rows of few bytes may stand for gigabytes. But no text is longer than its column in the row group.
+
+Arrow's own types stand under one key of the footer, and those of categories would force the first way. pyarrow has no
+option that leaves them out, so the key is renamed in memory. Parquet's own types say the same of numbers, text, dates.
 """
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 from typing import Any
 
-from ndis.data.cells import arrow_kind
-
-_KEY = b"ARROW:schema"
-_CODED = 1 << 30  # bytes of a column in a row group that Arrow may read by codes
-_WHOLE = {
-    "PLAIN",
-    "RLE",
-    "BIT_PACKED",
-    "PLAIN_DICTIONARY",
-    "RLE_DICTIONARY",
-}  # encodings that keep every byte of a text
+_UNPACKED = 1 << 28  # bytes of text in memory at a time, or one row
+_PLAIN = {"PLAIN", "RLE", "BIT_PACKED"}
+_WHOLE = _PLAIN | {"DELTA_LENGTH_BYTE_ARRAY"}  # encodings with all bytes of every text
+_DIFFERENT = _PLAIN | {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # with all bytes of every different text
 _MAGIC = b"PAR1"  # it opens and closes the file; four bytes before the last one hold the length of the footer
+# The key with the marks of Thrift for a text, its length and a text that follows: no name of a column reads so.
+_KEY, _OTHER = b"\x18\x0cARROW:schema\x18", b"\x18\x0cother:schema\x18"
 
 
-def text_footer(path: Path) -> Any:
-    """Return the metadata of a Parquet file, in which columns of text categories are declared as plain text.
-
-    All other types stay. It depends on declared types only.
-    """
+def plain_footer(path: Path) -> Any:
+    """Return the metadata of a Parquet file without the types of Arrow."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    metadata = pq.read_metadata(path)
-    declared = (metadata.metadata or {}).get(_KEY)
-    if declared is None:  # only Arrow declares categories
-        return metadata
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(declared)))
-    texts = [i for i, kind in enumerate(schema.types) if pa.types.is_dictionary(kind) and arrow_kind(kind) == "text"]
-    if not texts:
-        return metadata
-    for i in texts:
-        schema = schema.set(i, schema.field(i).with_type(pa.string()))
-    stream = pa.BufferOutputStream()
-    metadata.write_metadata_file(stream)
-    footer = stream.getvalue().to_pybytes()[len(_MAGIC) : -len(_MAGIC) - 4]
-    # The last one: before it a least or greatest cell may hold the same bytes, after it no cell stands.
-    before, _, after = footer.rpartition(_entry(declared))
-    footer = before + _entry(base64.b64encode(schema.serialize().to_pybytes())) + after
-    return pq.read_metadata(pa.BufferReader(_MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC))
+    with path.open("rb") as file:
+        file.seek(-8, 2)
+        size = file.read(4)
+        file.seek(-8 - int.from_bytes(size, "little"), 2)
+        footer = file.read(int.from_bytes(size, "little"))
+    # A least or greatest cell may hold these bytes too. It keeps its length, and no reader asks for it.
+    return pq.read_metadata(pa.BufferReader(_MAGIC + footer.replace(_KEY, _OTHER) + size + _MAGIC))
 
 
-def coded_columns(metadata: Any, names: list[str]) -> list[str]:
-    """Return those of some columns of text whose different texts take less than 2 GiB in every row group."""
+def text_plan(metadata: Any, names: list[str], step: int) -> tuple[list[str], list[int]]:
+    """Return those of some columns of text that are read by codes, and for every row group how many rows at a time."""
     groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-
-    def is_small(i: int) -> bool:
-        chunks = (group.column(i) for group in groups)
-        return all(chunk.total_uncompressed_size < _CODED and _WHOLE.issuperset(chunk.encodings) for chunk in chunks)
-
     paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-    return [path for i, path in enumerate(paths) if path in names and is_small(i)]
+    texts = {path: [group.column(i) for group in groups] for i, path in enumerate(paths) if path in names}
 
+    def is_small(chunk: Any) -> bool:
+        return chunk.total_uncompressed_size < _UNPACKED and _DIFFERENT.issuperset(chunk.encodings)
 
-def _entry(value: bytes) -> bytes:
-    """Return the entry of the key as Thrift's compact protocol writes it: two texts, each after its type and length."""
-    return b"\x18" + _length(_KEY) + _KEY + b"\x18" + _length(value) + value
-
-
-def _length(text: bytes) -> bytes:
-    """Return the length of a text in groups of seven bits, the lowest first; all but the last have the eighth bit.
-
-    >>> _length(b"-" * 300)
-    b'\\xac\\x02'
-    """
-    groups, left = bytearray(), len(text)
-    while left > 127:
-        groups.append(left & 127 | 128)
-        left >>= 7
-    return bytes([*groups, left])
+    coded = [path for path, chunks in texts.items() if all(map(is_small, chunks))]
+    others = [chunks for path, chunks in texts.items() if path not in coded]
+    longest = [
+        sum(chunks[g].total_uncompressed_size for chunks in others if not _WHOLE.issuperset(chunks[g].encodings))
+        for g in range(len(groups))
+    ]
+    return coded, [min(step, max(_UNPACKED // max(size, 1), 1)) for size in longest]

@@ -6,13 +6,24 @@ whether or not a cell is missing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import Cells, Coded, arrow_cells, arrow_chunks, arrow_kind, kind_of, numbers, objects, unwrapped
+from ndis.data.cells import (
+    Cells,
+    Coded,
+    arrow_cells,
+    arrow_kind,
+    arrow_pieces,
+    kind_of,
+    objects,
+    text_cuts,
+    text_objects,
+    unwrapped,
+)
 from ndis.data.table import (
     DIFFERENT,
     Groups,
@@ -44,11 +55,14 @@ def memory_table(data: Any) -> Table:
     module = type(data).__module__.partition(".")[0]
     if isinstance(data, np.ndarray):
         return _array(data)
-    openers = {"scipy": _sparse, "pandas": _pandas, "polars": _polars, "pyarrow": _arrow, "torch": _torch}
-    if module in openers:
+    if module in _OPENERS:
+        opener, types = _OPENERS[module]
         if getattr(data, "ndim", 2) == 1:  # a series, which is no frame
             matrix_width(data.shape)
-        return openers[module](data)
+        if types and type(data).__name__ not in types:
+            rule = f"be a {module} {' or '.join(types)}"
+            raise ParameterError("data", rule, type(data).__name__, "collect it, or pass the path")
+        return opener(data)
     if isinstance(data, Mapping):  # some sparse matrices are one too
         return _mapping(data)
     known = "an array, a sparse matrix, a data frame, an Arrow table, a mapping of columns, a tensor"
@@ -69,6 +83,12 @@ def no_list(name: str, rows: Any) -> None:
         raise ParameterError(name, rule, "a list", f"write numpy.asarray({name}, dtype=float)")
 
 
+def no_mask(data: Any) -> None:
+    """Refuse masked arrays by their type: they have two values per cell."""
+    if isinstance(getattr(data, "_meta", data), np.ma.MaskedArray):
+        raise ParameterError("data", "be a plain array", "a masked array", "fill masked entries with NaN")
+
+
 def column_table(column: Any) -> Table:
     """Open one column: a list or an array of cells, a series, or an Arrow array."""
     table = _series_frame(column)
@@ -76,16 +96,13 @@ def column_table(column: Any) -> Table:
         return memory_table(table)
     if isinstance(column, list | tuple):
         return _array(objects(column)[:, None])
-    if hasattr(column, "cpu"):  # a tensor
-        return _torch(column.reshape(-1, 1) if column.ndim == 1 else column)
-    if hasattr(column, "__dask_graph__"):  # its partitions may have other types
-        raise ParameterError("data", "have columns in memory", "a dask collection", "pass the data frame of dask")
-    if not hasattr(column, "__array__") or not isinstance(getattr(column, "dtype", None), np.dtype):
+    tensor, lazy = hasattr(column, "cpu"), hasattr(column, "__dask_graph__")  # whose partitions may have other types
+    plain = hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype)
+    if lazy or not (tensor or plain):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
-    array = column if isinstance(column, np.ndarray) else np.asarray(column)
-    if array.ndim != 1:
-        raise ParameterError("data", "have columns of one dimension", f"{array.ndim} dimension(s)")
-    return _array(array[:, None])
+    if column.ndim != 1:
+        raise ParameterError("data", "have columns of one dimension", f"{column.ndim} dimension(s)")
+    return _torch(column.reshape(-1, 1)) if tensor else _array(np.asanyarray(column)[:, None])
 
 
 def _series_frame(column: Any) -> Any:
@@ -123,11 +140,11 @@ def pair_table(x: Any, y: Any) -> Table:
     no_list("X", x)
     left, right = x if isinstance(x, Table) else memory_table(x), target_table(y)
     check_lengths(x, y)
-    table = side_by_side((left, right), *_UNEQUAL)
+    table = side_by_side((left, right), _UNEQUAL)
 
     def rows(groups: Groups) -> Iterator[Parts]:
         targets = tuple(i - left.width for i in groups[1])
-        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], *_UNEQUAL))
+        yield from map(tuple, together([left.read((groups[0],)), right.read((targets,))], _UNEQUAL))
 
     names = left.names + (right.names or ("",) * right.width) if left.names else ()
     return Table(table.kinds, table.cells, rows, names, target_width=right.width, device=left.device)
@@ -152,14 +169,13 @@ def _length(data: Any) -> int | None:
 
 
 def _array(x: NDArray[Any]) -> Table:
-    if isinstance(x, np.ma.MaskedArray):  # it has two values per cell
-        raise ParameterError("data", "be a plain array", "a masked array", "fill masked entries with NaN")
+    no_mask(x)
     width = matrix_width(x.shape)
     plain = np.asarray(x)
     kind = _numpy_kind(plain.dtype)
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        columns = (plain[:, i] for i, _ in wanted)
+        columns = (text_objects(plain[:, i]) for i, _ in wanted)
         yield [column.astype(object) if plain.dtype.kind in _TEXT else column for column in columns]
 
     def rows(groups: Groups) -> Iterator[Parts]:
@@ -194,8 +210,9 @@ def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
     """
     from scipy.sparse import issparse
 
-    if not issparse(x):
-        raise ParameterError("data", "be a SciPy sparse matrix or array", type(x).__name__)
+    if not issparse(x) or x.format not in ("csr", "csc", "coo"):
+        remedy = "write data.tocsr()"
+        raise ParameterError("data", "be a SciPy sparse matrix in CSR, CSC or COO", type(x).__name__, remedy)
     count, width = x.shape[0], matrix_width(x.shape)
     if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
         raise ParameterError("data", "hold real numbers of at most 64 bits", kind_of(x.dtype))
@@ -204,9 +221,11 @@ def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
     if x.format == "csr":
         ends, columns, values = x.indptr, x.indices, x.data
     else:
-        places, columns, values = _entries(x)
+        outer = x.col if x.format == "coo" else np.repeat(np.arange(width), np.diff(x.indptr))
+        places = x.row if x.format == "coo" else x.indices[: len(outer)]
         order = np.argsort(places, kind="stable")
-        ends, columns, values = np.searchsorted(places[order], np.arange(count + 1)), columns[order], values[order]
+        ends = np.searchsorted(places[order], np.arange(count + 1))
+        columns, values = outer[order], x.data[: len(outer)][order]
 
     def read(start: int, stop: int) -> NDArray[Any]:
         cuts = ends[start : stop + 1]
@@ -220,33 +239,9 @@ def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
     return read
 
 
-def _entries(x: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return row, column and value of every entry of a sparse matrix as they stand."""
-    if x.format in ("lil", "dok"):  # these hold Python's own objects
-        triples: list[Any] = [(*place, value) for place, value in x.items()] if x.format == "dok" else []
-        if x.format == "lil":
-            lists = enumerate(zip(x.rows, x.data, strict=True))
-            triples = [(i, *entry) for i, row in lists for entry in zip(*row, strict=False)]
-        read = numbers(objects([cell for triple in triples for cell in triple])).reshape(-1, 3)
-        with np.errstate(all="ignore"):
-            return read[:, 0], read[:, 1], read[:, 2].astype(x.dtype)
-    if x.format not in ("csc", "bsr"):
-        coo = x.tocoo()
-        return coo.row, coo.col, coo.data
-    outer = np.repeat(np.arange(len(x.indptr) - 1), np.diff(x.indptr))
-    inner, values = x.indices[: len(outer)].astype(np.int64), x.data[: len(outer)]
-    if x.format == "csc":
-        return inner, outer, values
-    rows, columns = (np.arange(size) for size in x.blocksize)
-    rows, columns = outer[:, None, None] * len(rows) + rows[:, None], inner[:, None, None] * len(columns) + columns
-    return *(np.broadcast_to(each, values.shape).ravel() for each in (rows, columns)), values.ravel()
-
-
 def _torch(tensor: Any) -> Table:
     import torch
 
-    if not isinstance(tensor, torch.Tensor):
-        raise ParameterError("data", "be a torch tensor", type(tensor).__name__)
     width = matrix_width(tuple(tensor.shape))
     if tensor.is_complex() or tensor.layout != torch.strided:
         raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")
@@ -261,14 +256,11 @@ def _torch(tensor: Any) -> Table:
 
 
 def _mapping(data: Mapping[Any, Any]) -> Table:
-    names = tuple(map(str, data))
-    check_names(names)
+    names = check_names(data)
     columns = [column_table(column) for column in data.values()]
-    if any(column.width != 1 for column in columns):
-        raise ParameterError("data", "have columns of one dimension", "several")
     if len(set(map(_length, data.values()))) > 1:
         raise ParameterError("data", *DIFFERENT)
-    table = side_by_side(columns, *DIFFERENT)
+    table = side_by_side(columns)
     return Table(table.kinds, table.cells, names=names)
 
 
@@ -276,10 +268,7 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
 
 
 def _pandas(frame: Any) -> Table:
-    if not hasattr(frame, "dtypes") or not hasattr(frame, "columns"):
-        raise ParameterError("data", "be a pandas DataFrame", type(frame).__name__)
-    names = tuple(map(str, frame.columns))
-    check_names(names)
+    names = check_names(frame.columns)
     kinds = tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes)
     columns = [frame.iloc[:, i] for i in range(len(names))]
     cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(columns[i].iloc[rows], numeric))
@@ -301,7 +290,7 @@ def pandas_kind(dtype: Any) -> str:
     return f"dtype {dtype}" if getattr(dtype, "kind", "") == "O" else _numpy_kind(dtype)
 
 
-def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
+def pandas_cells(series: Any, numeric: bool) -> Iterable[Cells]:
     """Return the cells of a series by its type, in one piece or in the chunks of Arrow."""
     import pandas as pd
 
@@ -310,8 +299,7 @@ def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
         values = series.cat.categories.to_numpy(dtype=object)
         return [Coded(values, series.cat.codes.to_numpy().astype(np.int64))]
     if isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", "") == "pyarrow":
-        array = series.array.__arrow_array__()
-        return [arrow_cells(chunk, numeric) for chunk in arrow_chunks(array)]
+        return arrow_pieces(series.array.__arrow_array__(), numeric)
     if isinstance(dtype, pd.DatetimeTZDtype):
         return [np.asarray(series.dt.tz_convert(None).to_numpy())]
     if numeric and pandas_kind(dtype) in ("number", "boolean"):
@@ -324,10 +312,7 @@ def pandas_cells(series: Any, numeric: bool) -> list[Cells]:
 def _polars(frame: Any) -> Table:
     import polars as pl
 
-    if not isinstance(frame, pl.DataFrame):
-        raise ParameterError("data", "be a polars DataFrame", type(frame).__name__, "collect it, or pass the path")
-    names = tuple(frame.columns)
-    check_names(names)
+    names = check_names(frame.columns)
 
     def kind(dtype: Any) -> str:
         if dtype == pl.Object:
@@ -338,28 +323,35 @@ def _polars(frame: Any) -> Table:
             return f"type {dtype.base_type()}"
         return arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
 
-    def read(rows: slice, i: int, numeric: bool) -> list[Cells]:
+    def read(rows: slice, i: int, numeric: bool) -> Iterator[Cells]:
         series = frame.get_column(names[i])[rows]
         if series.dtype == pl.Object:
-            return [objects(series.to_list())]
+            yield objects(series.to_list())
+            return
         if series.dtype.is_integer():
             series = series.cast(pl.Float64 if numeric else pl.String, strict=False)
-        return [arrow_cells(series.rechunk().to_arrow(), numeric)]
+        text = series.dtype == pl.String
+        for cut in text_cuts(series.str.len_bytes().fill_null(0).to_numpy()) if text else [slice(None)]:
+            yield arrow_cells(series[cut].rechunk().to_arrow(), numeric)
 
     kinds = tuple(frozenset({kind(dtype)}) for dtype in frame.dtypes)
     return Table(kinds, column_blocks(frame.height, len(names), read), names=names)
 
 
 def _arrow(table: Any) -> Table:
-    import pyarrow as pa
-
-    if not isinstance(table, pa.Table | pa.RecordBatch):
-        raise ParameterError("data", "be an Arrow table or record batch", type(table).__name__)
-    names = tuple(table.schema.names)
-    check_names(names)
-
-    def read(rows: slice, i: int, numeric: bool) -> list[Cells]:
-        return [arrow_cells(chunk, numeric) for chunk in arrow_chunks(table.column(i)[rows])]
+    names = check_names(table.schema.names)
 
     kinds = tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types)
-    return Table(kinds, column_blocks(table.num_rows, len(names), read), names=names)
+    cells = column_blocks(
+        table.num_rows, len(names), lambda rows, i, numeric: arrow_pieces(table.column(i)[rows], numeric)
+    )
+    return Table(kinds, cells, names=names)
+
+
+_OPENERS: dict[str, tuple[Callable[[Any], Table], tuple[str, ...]]] = {  # by module, with the types that each opens
+    "scipy": (_sparse, ()),
+    "pandas": (_pandas, ("DataFrame",)),
+    "polars": (_polars, ("DataFrame",)),
+    "pyarrow": (_arrow, ("Table", "RecordBatch")),
+    "torch": (_torch, ("Tensor", "Parameter")),
+}

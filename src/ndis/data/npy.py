@@ -116,12 +116,9 @@ def npz_arrays(name: str, content: bytes, *, most: int) -> dict[str, NDArray[Any
 
 
 def _check_size(name: str, content: bytes, most: int) -> None:
-    """Refuse an archive whose arrays would fill the memory, by their headers."""
-    total = 0
+    """Refuse an archive whose arrays would fill the memory, by their headers and by its directory."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        for item in archive.infolist():
-            with archive.open(item) as file:
-                size = npy_header(file).size if item.filename.endswith(".npy") else 0
-                total += max(size, item.file_size)
-    if total > most:
+        items = archive.infolist()
+        arrays = sum(npy_header(archive.open(item)).size for item in items if item.filename.endswith(".npy"))
+    if max(arrays, sum(item.file_size for item in items)) > most:
         raise ParameterError(name, f"hold arrays of at most {most / 2**20:.12g} MiB in all", "larger ones")

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import warn_caller
-from ndis.data.cells import objects
+from ndis.data.cells import items_of, objects
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
 from ndis.data.memory import memory_table, pair_table
-from ndis.data.paths import files_of, is_path, kind_of_files
+from ndis.data.paths import Files, files_of, is_path, kind_of_files
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 
@@ -109,7 +109,7 @@ def _shaped(schema: Schema, data: Any) -> Any:
     features, width = len(schema.columns), len(schema.columns) + (schema.target is not None)
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], list):
         return _matrix(data[0], features, features), data[1]
-    return _matrix(data, features, width) if isinstance(data, list) and not is_paths(data) else data
+    return _matrix(data, features, width) if isinstance(data, list) and not isinstance(data, Files) else data
 
 
 def _matrix(rows: list[Any], least: int, width: int) -> NDArray[Any]:
@@ -120,9 +120,7 @@ def _matrix(rows: list[Any], least: int, width: int) -> NDArray[Any]:
     """
     cells = np.full((len(rows), width), None, dtype=object)
     for cell, row in zip(cells, rows, strict=True):
-        kind = type(row)  # not isinstance, which may ask the row itself
-        read = tuple.__iter__(row) if issubclass(kind, tuple) else list.__iter__(row) if issubclass(kind, list) else ()
-        items = list(row if kind is np.ndarray and row.ndim == 1 else read)
+        items = items_of(row) or []
         if len(items) in (least, width):
             cell[: len(items)] = objects(items)
     return cells
@@ -134,5 +132,5 @@ def is_dask(data: Any) -> bool:
 
 
 def is_paths(data: Any) -> bool:
-    """Return whether data are a path, or a list of paths: a list whose items are all texts or paths."""
-    return all(map(is_path, data if isinstance(data, list) and data else [data]))
+    """Return whether data are a path or `Files`: a plain list may hold rows, and no item of it decides."""
+    return isinstance(data, Files) or is_path(data)

@@ -34,6 +34,14 @@ _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
+class Files(list[Any]):
+    """Several files or folders, where a schema would read a plain list as rows.
+
+    >>> Files(["january.csv", "february.csv"])
+    ['january.csv', 'february.csv']
+    """
+
+
 def is_path(item: Any) -> bool:
     """Return whether an item is a text or a path, by its type: it may be a cell, which must not be asked.
 
@@ -84,9 +92,9 @@ def files_of(data: Any) -> list[Path]:
             raise ParameterError("data", f"be named {', '.join(KINDS)}", where)
         else:
             files.append(path)
-    seen: dict[tuple[int, int], Path] = {}
+    seen: dict[tuple[int, ...], Path] = {}
     for path in files:
-        if seen.setdefault(_identity(path, where), path) is not path:
+        if seen.setdefault(stamps([path], where)[0][:2], path) is not path:
             remedy = "a record that is read twice is not protected as one"
             raise ParameterError("data", "name every file once", f"{where}, which leads to a file twice", remedy)
     return files
@@ -109,7 +117,7 @@ def _below(folder: Path, where: str) -> Iterator[Path]:
     for name, folders, files in os.walk(folder, followlinks=True):
         place = Path(name)
         _refuse_tables(place, where)
-        identity = _identity(place, where)
+        identity = stamps([place], where)[0][:2]
         if identity in seen:
             raise ParameterError("data", "reach every folder once", f"{where}, with a link to a folder that was read")
         seen.add(identity)
@@ -141,15 +149,6 @@ def _is(path: Path, *, folder: bool) -> bool:
         return path.is_dir() if folder else path.is_file()
     except (OSError, ValueError):  # a name with a null byte, a loop of links, a folder that is closed to this user
         return False
-
-
-def _identity(path: Path, where: str) -> tuple[int, int]:
-    """Return the same numbers for all names and links of one file."""
-    try:
-        status = path.stat()
-    except OSError:
-        raise ParameterError("data", "be readable", where) from None
-    return status.st_dev, status.st_ino
 
 
 # ---------------------------------------------------------------------- reading them
@@ -202,7 +201,7 @@ def fixed_steps(progress: bool | None, words: str = "reading rows") -> Iterator[
     >>> with fixed_steps(False) as show:
     ...     show(0.5)
     """
-    if not (_on_terminal() if progress is None else progress):
+    if not ((sys.stderr is not None and sys.stderr.isatty()) if progress is None else progress):
         yield lambda share: None
         return
     shown = 0
@@ -219,10 +218,3 @@ def fixed_steps(progress: bool | None, words: str = "reading rows") -> Iterator[
     show(1.0)
     sys.stderr.write("\n")
     sys.stderr.flush()
-
-
-def _on_terminal() -> bool:
-    try:
-        return os.isatty(2)
-    except OSError:
-        return False

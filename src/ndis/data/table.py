@@ -276,10 +276,10 @@ class Rows:
         return self.table.reduced(lambda table: each(table.read(groups)), join)
 
 
-def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) -> Iterator[list[Any]]:
+def together(streams: Sequence[Iterator[Sequence[Any]]], unequal: tuple[str, str] = DIFFERENT) -> Iterator[list[Any]]:
     """Yield the blocks of several streams of the same rows, cut at the same rows; another number of rows is refused.
 
-    >>> list(together([iter([["ab"], ["c"]]), iter([["x"], ["yz"]])], "", ""))
+    >>> list(together([iter([["ab"], ["c"]]), iter([["x"], ["yz"]])]))
     [['a', 'x'], ['b', 'y'], ['c', 'z']]
     """
     held: list[Any] = [()] * len(streams)
@@ -289,15 +289,20 @@ def together(streams: Sequence[Iterator[Sequence[Any]]], rule: str, got: str) ->
                 held[i] = next(stream, None)
         if any(block is None for block in held):
             if not all(block is None for block in held):
-                raise ParameterError("data", rule, got)
+                raise ParameterError("data", *unequal)
             return
         count = min(len(block[0]) for block in held)
         yield [column[:count] for block in held for column in block]
         held = [[column[count:] for column in block] for block in held]
 
 
+def pieces_together(columns: Iterable[Iterable[Cells]]) -> Iterator[list[Cells]]:
+    """Yield blocks of columns, each of which comes in pieces of its own."""
+    return together([([piece] for piece in pieces) for pieces in columns])
+
+
 def column_blocks(
-    length: int, width: int, column: Callable[[slice, int, bool], list[Cells]]
+    length: int, width: int, column: Callable[[slice, int, bool], Iterable[Cells]]
 ) -> Callable[[Wanted], Iterator[list[Cells]]]:
     """Return the cells of a table that reads rows of one column at a time, in one piece or in several."""
     step = rows_per_read(width)
@@ -305,12 +310,12 @@ def column_blocks(
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
         for start in range(0, length, step):
             rows = slice(start, start + step)
-            yield from together([iter([[c] for c in column(rows, i, numeric)]) for i, numeric in wanted], *DIFFERENT)
+            yield from pieces_together(column(rows, i, numeric) for i, numeric in wanted)
 
     return cells
 
 
-def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
+def side_by_side(tables: Sequence[Table], unequal: tuple[str, str] = DIFFERENT) -> Table:
     """Return one table, without names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
@@ -319,7 +324,7 @@ def side_by_side(tables: Sequence[Table], rule: str, got: str) -> Table:
         return tables[side].cells(((place - cuts[side], numeric),))
 
     kinds = tuple(kind for table in tables for kind in table.kinds)
-    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted], rule, got))
+    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted], unequal))
 
 
 # ---------------------------------------------------------------------- columns
@@ -399,11 +404,13 @@ def matrix_width(shape: tuple[int, ...]) -> int:
     return shape[1]
 
 
-def check_names(names: Sequence[str], where: object = "others") -> None:
-    """Refuse names that are none, twice the same or not printable. Names of columns are public."""
+def check_names(given: Iterable[Any], where: object = "others") -> tuple[str, ...]:
+    """Return names as texts. Names that are none, twice the same or not printable are refused; they are public."""
+    names = tuple(map(str, given))
     if not names:
         raise ParameterError("data", "have at least one column", "none")
     if len(set(names)) < len(names):
         raise ParameterError("data", "have columns of different names", where)
     if not all(name.isprintable() for name in names):
         raise ParameterError("data", "have column names of printable characters", where)
+    return names

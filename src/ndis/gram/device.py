@@ -7,7 +7,6 @@ The bits do not change.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,7 +45,6 @@ class DeviceProduct:
         self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
         self._int64_rows = 0
         self._splits = self._inner_splits()
-        self._fused = _import_fused() if self.device.type == "cuda" else None
         self._spilled: list[tuple[NDArray[np.int64], int]] = []
 
     def check_block(self, block: Any, *, columns: int, name: str) -> Any:
@@ -89,20 +87,16 @@ class DeviceProduct:
     def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
         torch, layout = self.torch, self.layout
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
-        broken, start = None, 0
+        broken, start = torch.zeros(len(parts[0]), dtype=torch.bool, device=self.device), 0
         for piece, rule in zip(parts, self._rules, strict=False):
-            columns = out[:, start : start + piece.shape[1]]
-            if self._fused is not None and piece.shape[1] <= self._fused.MAX_COLUMNS and piece.stride(1) == 1:
-                bad = self._fused.quantise_into(columns, piece, rule)
-            else:
-                q, bad = quantise_group(torch, piece.to(torch.float64), rule)
-                columns.copy_(q)
-            broken = bad if broken is None else broken | bad
+            q, bad = quantise_group(torch, piece.to(torch.float64), rule)
+            out[:, start : start + piece.shape[1]] = q
+            broken |= bad
             start += piece.shape[1]
         if start < layout.width:
             out[:, start:] = 2.0**layout.fractional_bits  # the intercept
         if len(parts) > 1 or start < layout.width:  # a single group has zeroed its broken rows already
-            out *= (~broken)[:, None]  # type: ignore[operator]
+            out *= (~broken)[:, None]
         return out
 
     def _add_product(self, q: Any) -> None:
@@ -193,16 +187,6 @@ class _Lane:
     def done(self, stream: Any) -> None:
         """Everything that reads this block is queued on ``stream``."""
         self._free.record(stream)
-
-
-def _import_fused() -> Any:
-    """Import the one-pass kernel, if torch has its compiler. Otherwise warn that the same bits take longer."""
-    try:
-        from ndis.gram import fused
-    except ModuleNotFoundError:
-        warnings.warn("triton is not installed: rows are quantised in several passes, slower", stacklevel=2)
-        return None
-    return fused
 
 
 def import_torch() -> Any:

@@ -50,9 +50,7 @@ class WorstRow:
     integers: NDArray[np.int64]
 
 
-def leverage(
-    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None, header: bool = False
-) -> Iterator[NDArray[np.float64]]:
+def leverage(data: Any, gram: Gram, *, ridge: float, **how: Any) -> Iterator[NDArray[np.float64]]:
     """Yield the leverage scores of all rows, block by block in the order of the source.
 
     Parameters
@@ -62,8 +60,8 @@ def leverage(
     gram : Gram
     ridge : float
         λ, positive.
-    columns, targets, header : optional
-        As for `exact_gram`.
+    how : optional
+        `columns`, `targets` and `header`, as for `exact_gram`.
 
     Examples
     --------
@@ -74,14 +72,12 @@ def leverage(
     array([0.666667, 0.25    , 0.25    ])
     """
     W = _whitener(gram, ridge)
-    opened = _opened(data, gram.layout, columns=columns, targets=targets, header=header)
+    opened = _opened(data, gram.layout, **how)
     for tile in _tiles(opened.on_host(), gram.layout):
         yield _scores(tile, W)
 
 
-def worst_row(
-    data: Any, gram: Gram, *, ridge: float, columns: Any = None, targets: Any = None, header: bool = False
-) -> WorstRow | None:
+def worst_row(data: Any, gram: Gram, *, ridge: float, **how: Any) -> WorstRow | None:
     """Return the row of largest leverage, the first one among equals; None without rows.
 
     Takes the arguments of `leverage`; a dask collection is searched where it lives.
@@ -93,7 +89,7 @@ def worst_row(
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
-    largest, _ = worst_rows(data, gram, ridge=ridge, few=1, columns=columns, targets=targets, header=header)
+    largest, _ = worst_rows(data, gram, ridge=ridge, few=1, **how)
     return largest[0] if largest else None
 
 

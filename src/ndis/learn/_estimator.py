@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from ndis._validate import STATE_A_BOUND, Floats, as_scalar
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.cells import kind_of
-from ndis.data.memory import check_lengths, is_vector, no_list, target_table
+from ndis.data.memory import check_lengths, is_vector, no_list, no_mask, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
 from ndis.data.schema import Number, Schema
 from ndis.data.schema.changed import changed_rows
@@ -115,7 +115,7 @@ class PrivateEstimator(SavedModel):
 
         Parameters
         ----------
-        data : path, list of paths, data frame, Arrow table, dask collection or array
+        data : path, `ndis.data.Files`, data frame, Arrow table, dask collection or array
             The private records. A folder is read file by file, with bounded memory.
         target : str, int or list of them
             The target column, or for linear models a list of columns. Leave it out with a schema, which names it, and
@@ -197,13 +197,12 @@ class PrivateEstimator(SavedModel):
         A schema encodes both, and finds the targets in X if `y` is left out.
         """
         schema = self._schema()
-        if schema is None:
-            no_list("X", X)
         in_memory_only("X", X)
         if schema is not None:
             in_memory_only("y", y)
             data = (X, y) if self._has_target and y is not None else X
             return self._encoded(schema, data, target=self._has_target).held(), True
+        no_list("X", X)
         rows = private_rows(self, X)
         if not self._has_target:
             return open_rows(rows), True
@@ -396,6 +395,7 @@ def private_targets(y: Any) -> Any:
 
 def as_array(data: Any) -> Any:
     """Return what says that it is an array as one; other data come back unchanged."""
+    no_mask(data)
     known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
     if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
         return np.asarray(data)

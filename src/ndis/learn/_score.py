@@ -62,6 +62,9 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     """
     if not 0 < share < 1:
         raise ParameterError("share", "lie between 0 and 1", share)
+    sparse = type(data).__module__.startswith("scipy.")
+    if isinstance(data, tuple) or (sparse and data.format != "csr"):  # SciPy checks no index of other formats
+        raise ParameterError("data", "be rows, in CSR if they are sparse", "a pair or another format")
     columns = list(data.values()) if isinstance(data, Mapping) else [data]
     sizes = {one.shape[0] if hasattr(one, "shape") else len(one) for one in columns}
     if len(sizes) != 1:

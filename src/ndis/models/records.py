@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.data import Table, open_table
-from ndis.data.cells import Coded, Floats, each_cell, objects, unwrapped
-from ndis.data.memory import column_table, is_vector
+from ndis.data.cells import Coded, Floats, each_cell, objects, text_objects, unwrapped
+from ndis.data.memory import column_table, is_vector, no_mask
 from ndis.errors import ParameterError
 
 
@@ -39,6 +39,7 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
     >>> column_of_cells([1, "x", None, [2, 3]]).tolist()
     [1, 'x', None, [2, 3]]
     """
+    no_mask(labels)
     if isinstance(labels, list | tuple):
         return objects([unwrapped(cell) for cell in labels])
     module = type(labels).__module__.partition(".")[0]
@@ -46,7 +47,9 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         labels = labels.iloc[:, 0] if module == "pandas" else labels.to_series(0)
     if module in ("pandas", "polars", "pyarrow") and is_vector(labels):
         return _typed_cells(labels)
-    array = np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels)
+    if not hasattr(labels, "__array__"):  # NumPy would choose one type for the cells of any other sequence
+        raise ParameterError("y", "be a list, an array or a series", type(labels).__name__)
+    array = text_objects(np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -60,9 +63,13 @@ def _typed_cells(column: Any) -> NDArray[Any]:
     (kind,) = table.kinds[0]
     if kind not in ("number", "boolean", "text", "cells", "objects"):
         raise ParameterError("y", "hold numbers or text", kind)
-    dtype = getattr(column, "dtype", None)
-    if kind == "text" or str(dtype) == "category":  # bytes may be no UTF-8; a null makes numbers of categories floats
-        return objects([cell for (cells,) in table.cells(((0, False),)) for cell in _texts(cells)])
+    blocks = (cells for (cells,) in table.cells(((0, kind != "text"),)))
+    if kind == "text":  # bytes may be no UTF-8; equal labels are one object, as views of a long one were
+        known: dict[Any, Any] = {}
+        return objects([known.setdefault(cell, cell) for cells in blocks for cell in _texts(cells)])
+    held, dtype = list(blocks), getattr(column, "dtype", None)
+    if any(isinstance(cells, Coded) for cells in held):  # a code may have no value
+        return objects([cell for cells in held for cell in _texts(cells)])
     if isinstance(dtype, np.dtype):
         return np.asarray(column)
     return objects(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
@@ -71,5 +78,5 @@ def _typed_cells(column: Any) -> NDArray[Any]:
 def _texts(cells: Any) -> list[Any]:
     if isinstance(cells, Coded):
         values = [*_texts(cells.values), None]
-        return [values[code] if -1 <= code < len(values) else None for code in cells.codes]
+        return [values[code if 0 <= code < len(values) else -1] for code in cells.codes.tolist()]
     return [cell.decode("utf-8", "surrogateescape") if type(cell) is bytes else cell for cell in each_cell(cells)]

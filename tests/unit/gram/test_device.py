@@ -146,8 +146,8 @@ def standin() -> ModuleType:
         get_device_properties=lambda device: processors,
     )
     vars(torch).update(
-        Tensor=Tensor, device=Device, float64=np.float64, int64=np.int64, cuda=cuda, empty=empty, zeros=zeros,
-        addmm=addmm, bmm=np.matmul, from_numpy=made,
+        Tensor=Tensor, device=Device, float64=np.float64, int64=np.int64, bool=np.bool_, cuda=cuda, empty=empty,
+        zeros=zeros, addmm=addmm, bmm=np.matmul, from_numpy=made,
     )  # fmt: skip
     return torch
 
@@ -159,7 +159,6 @@ def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr("ndis.gram.device._BLOCK_ENTRIES", 400)  # many small blocks
     monkeypatch.setattr("ndis.gram.device._RESIDENT_ENTRIES", 700)
-    monkeypatch.setattr("ndis.gram.device._import_fused", lambda: None)  # its kernel needs a real device
     with np.errstate(all="ignore"):  # torch has no floating-point warnings
         yield torch
 
@@ -228,14 +227,6 @@ def test_shapes_are_checked(fake_torch: ModuleType) -> None:
         accumulator.update(fake_torch.from_numpy(np.zeros((3, 3))))
     with pytest.raises(ParameterError, match="block must be a matrix with 2 column"):
         accumulator.update(np.zeros((3, 3)))
-
-
-def test_the_slower_path_is_announced(fake_torch: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # the real import, without a triton to find
-    monkeypatch.setitem(sys.modules, "triton", None)
-    monkeypatch.setitem(sys.modules, "torch", fake_torch)
-    with pytest.warns(UserWarning, match="several passes"):
-        GramAccumulator(RowLayout(2, 1.0), device="cuda")
 
 
 def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,6 @@ LATE = {
     "ndis.cli": "a command loads what it runs, so that the help is there at once",
     "ndis.pages.card": "few cards are written as a page, and templates take a while to load",
     "ndis.ledger.report": "few ledgers are printed, and templates take a while to load",
-    "ndis.gram.device": "the fused kernel needs triton at import, which few users have",
 }
 LATE_LEFT: tuple[str, ...] = ()
 HEAVY = ("numba", "scipy", "matplotlib", "flint", "sklearn", "pandas", "pyarrow", "dask", "torch", "click", "rich")

@@ -71,4 +71,5 @@ def test_the_citation_has_the_number_of_its_result():
 def test_the_version_is_this_one(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     named = re.findall(r"(?:ndis[- ]|(?<!cff-)\bversion(?::| +=) *\{?)(\d+\.\d+\.\d+)", text)
+    assert named
     assert set(named) == {ndis.__version__}

@@ -10,6 +10,7 @@ import pytest
 
 import ndis
 from ndis import learn
+from ndis.data import Files
 from ndis.errors import ParameterError
 
 SCHEMA = ndis.Schema({"age": (0, 1)}, target=("cost", 0, 1))
@@ -30,11 +31,12 @@ ESTIMATORS = [
 def test_a_path_is_refused_with_a_remedy(model: Any, tmp_path: Path) -> None:
     file = tmp_path / "table.csv"
     file.write_text("age,cost\n0.5,0.5\n")
-    for path in (str(file), file, [str(file)]):
-        list_of_rows = isinstance(path, list) and model.schema is None  # which nothing but a type tells from paths
-        said = "or come with a schema; got a list" if list_of_rows else "in memory for fit; got a path; fit_data reads"
-        with pytest.raises(ParameterError, match=f"X must be .*{said}"):
+    for path in (str(file), file, Files([str(file)])):
+        with pytest.raises(ParameterError, match="X must be in memory for fit; got a path; fit_data reads"):
             model.fit(path)
+    if model.schema is None:  # with one a list holds rows, whatever its items are
+        with pytest.raises(ParameterError, match=r"X must be .* or come with a schema; got a list"):
+            model.fit([str(file)])
 
 
 def test_labels_in_a_list_are_no_paths() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from typing import Any, ClassVar
 
@@ -59,6 +59,11 @@ class _AnyColumn:
         """Encode what `read` returned."""
         raise NotImplementedError  # each kind has its own
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, those that are no defaults."""
+        stated = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in stated.items() if value != getattr(type(self), name, None)}
+
 
 class _Range(_AnyColumn):
     """A number or a date between two ends."""
@@ -80,14 +85,12 @@ class _Range(_AnyColumn):
         """Return an end or the fill, if it is of the kind of the column."""
         return as_scalar(name, value)
 
-    def _float(self, end: Any) -> float:
-        """Return an end or the fill as a float."""
-        return float(end)
-
     @property
     def _ends(self) -> tuple[float, float, float | None]:
-        """Return low, high and fill as floats."""
-        return self._float(self.low), self._float(self.high), None if self.fill is None else self._float(self.fill)
+        """Return low, high and fill as floats; None without a fill."""
+        ends = (self.low, self.high, self.fill)
+        low, high, fill = (day_number(end) if isinstance(end, date) else end for end in ends)
+        return low, high, fill
 
     @property
     def centre(self) -> float:
@@ -113,10 +116,6 @@ class _Range(_AnyColumn):
             filled = np.where(np.isnan(values), np.nan if fill is None else fill, values)
             scaled = (np.minimum(np.maximum(filled, low), high) - self.centre) / self.half_width
             return np.minimum(np.maximum(scaled, -1.0), 1.0).reshape(-1, 1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"low": self.low, "high": self.high} | with_fill(self.fill)
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,16 +192,8 @@ class Number(_Range):
         with np.errstate(all="ignore"):
             return np.stack(self._chosen(z, 2.0 * z * z - 1.0, np.isnan(values).astype(np.float64)), axis=1)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return super().to_dict() | self._further
-
-    @property
-    def _further(self) -> dict[str, Any]:
-        return ({"degree": self.degree} if self.degree > 1 else {}) | ({"indicator": True} if self.indicator else {})
-
     def __repr__(self) -> str:
-        shown = {"low": self.low, "high": self.high, "fill": self.fill} | self._further
+        shown = {"low": self.low, "high": self.high, "fill": self.fill} | self.to_dict()
         return f"Number({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def read(self, cells: Cells) -> Floats:
@@ -255,7 +246,7 @@ class Boolean(_AnyColumn):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"type": "boolean"} | with_fill(self.fill)
+        return {"type": "boolean"} | super().to_dict()
 
 
 @dataclass(frozen=True)
@@ -285,9 +276,6 @@ class Date(_Range):
         if not isinstance(value, date):
             raise ParameterError(name, "be a date", repr(value))
         return value
-
-    def _float(self, end: Any) -> float:
-        return day_number(end)
 
     def read(self, cells: Cells) -> Floats:
         """Return days since 1970-01-01, and NaN where a cell is no date."""
@@ -383,15 +371,11 @@ class Category(_AnyColumn):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"categories": list(self.values)} | with_fill(self.fill)
+        stated = super().to_dict()
+        return {"categories": list(stated.pop("values"))} | stated
 
 
 Column = Number | Boolean | Date | Category
-
-
-def with_fill(fill: Any) -> dict[str, Any]:
-    """The fill value as part of a mapping, if there is one."""
-    return {} if fill is None else {"fill": fill}
 
 
 def box_norm(columns: Mapping[str, Column]) -> float:

@@ -179,7 +179,7 @@ class Schema:
 
         Parameters
         ----------
-        data : data frame, Arrow table, mapping of columns, array, path or list of paths
+        data : data frame, Arrow table, mapping of columns, array, path or `ndis.data.Files`
             Files and folders (CSV, Parquet, Arrow) are streamed. A dask data frame is encoded where it lives.
         target : bool, optional
             Whether the encoded target is the last column; by default if the schema has one.
@@ -378,11 +378,8 @@ class Schema:
         """
         stated = self.to_dict()
         lines = [f"row_norm_bound = {stated['row_norm_bound']!r}", ""] if "row_norm_bound" in stated else []
-        lines += [
-            "[columns]",
-            *(f"{quoted(name)} = {toml_value(spec)}" for name, spec in stated["columns"].items()),
-            "",
-        ]
+        columns = [f"{quoted(name)} = {toml_value(spec)}" for name, spec in stated["columns"].items()]
+        lines += ["[columns]", *columns, ""]
         if "target" in stated:
             lines += ["[target]", *(f"{key} = {toml_value(value)}" for key, value in stated["target"].items()), ""]
         text = "\n".join(lines)

@@ -14,6 +14,7 @@ import pytest
 
 import ndis
 from helpers.tables import COLUMNS, ENCODED, SCHEMA, encoded
+from ndis.data import Files
 from ndis.errors import ParameterError
 from ndis.schema import Boolean, Category, Date, Number, Schema
 
@@ -62,7 +63,7 @@ def tables(tmp_path: Path) -> dict[str, tuple[Any, dict[str, Any]]]:
         "csv with header": (tmp_path / "header.csv", {"header": True}),
         "csv": (tmp_path / "plain.csv", {"columns": list(COLUMNS)}),
         "folder": (folder, {}),
-        "files": ([folder / "a.parquet", folder / "b.parquet"], {}),
+        "files": (Files([folder / "a.parquet", folder / "b.parquet"]), {}),
         "rows": (rows, {}),
         "array": (array, {}),
     }
@@ -207,6 +208,7 @@ class TestSchema:
     def test_bad_toml(self, tmp_path: Path) -> None:
         for text, words in (
             ("x =", "be a TOML file"),
+            ("x = " + "[" * 100_000, "be a TOML file"),  # nested so deep that Python gives up
             ("a = 1", "have columns"),
             ('[columns]\na = { low = "?", high = "?" }', "filled in"),
             ('[columns]\na = { categories = ["?"] }', "filled in"),

@@ -1,6 +1,6 @@
 """Coverage and length of the intervals of private linear and logistic regression, over simulated data sets.
 
-python -m benchmarks.coverage [--fits 4000] [--logistic-fits 2000] [--hidden-fits 300]
+python -m benchmarks.interval_coverage [--fits 4000] [--logistic-fits 2000] [--hidden-fits 300]
 
 New records and new noise in every fit. Three regimes: noise of privacy dominates, is comparable with the noise of
 sampling, is negligible. The length is over that of least squares with known variances, or of plain maximum likelihood,
