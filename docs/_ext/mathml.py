@@ -10,13 +10,15 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 # What the converter gets wrong: functions it does not know, relations set like letters, bars and slashes set like
-# relations, names of functions without a space behind them.
+# relations, names of functions without a space behind them, primes that are raised twice.
 FORMULA = {r"\\arg(?![a-z])": r"\\operatorname{arg}"}
 TIGHT = 'lspace="0" rspace="0"'
 ELEMENTS = {
     "<mi>&#x0007E;</mi>": "<mo>&#x223C;</mo>",
     "<mi>&#x029F5;</mi>": "<mo>&#x2216;</mo>",
-    "<mo>&#x0221E;</mo>": "<mi>&#x0221E;</mi>",
+    "<mi>(&#x02AAF;|&#x02AB0;|&#x027C2;)</mi>": r"<mo>\1</mo>",
+    "<mo>(&#x0221E;|&#x022A4;)</mo>": r"<mi>\1</mi>",
+    "<mi>(&#x0203[23];)</mi>": r'<mpadded voffset="-0.35em" height="0.5em"><mi>\1</mi></mpadded>',
     r'<mo(?: stretchy="false")?>(&#x0007C;|&#x02016;)</mo>': rf'<mo stretchy="false" {TIGHT}>\1</mo>',
     "<mo>&#x0002F;</mo>": f"<mo {TIGHT}>&#x0002F;</mo>",
     r"<mo( movablelimits=\"true\")?>([A-Za-z]+)</mo>": r'<mo\1 lspace="0" rspace="0.17em">\2</mo>',
