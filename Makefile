@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 RUN    := $(BIN)/python
 
-.PHONY: demo test lint spelling types api bench sweep docs theory wheel ledger-race dominance ledger-bench release-check clean
+.PHONY: demo test lint spelling types api walks bench sweep docs theory wheel ledger-race dominance ledger-bench release-check clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +49,9 @@ spelling: $(VENV)/.dev  ## pages, docstrings and comments
 
 types: lint
 
+walks: $(VENV)/.dev  ## how many files everyday calls touch, and the limits
+	$(RUN) .ci/walks.py
+
 api: $(VENV)/.dev  ## the public names and signatures, after a change that is meant
 	PYTHONPATH=tests $(RUN) -m helpers.public_api
 
@@ -82,7 +85,7 @@ wheel: $(VENV)/.dev  ## the wheel and the source archive, checked in clean envir
 	$(RUN) -m build
 	$(RUN) .ci/check_wheel.py dist/*.whl
 
-release-check: lint spelling test docs theory wheel demo bench sweep ledger-race ledger-bench dominance  ## all that the checklist of a release names
+release-check: lint spelling walks test docs theory wheel demo bench sweep ledger-race ledger-bench dominance  ## all that the checklist of a release names
 
 clean:
 	rm -rf $(VENV) out dist docs/_site docs/reference/generated docs/jupyter_execute .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -75,7 +75,7 @@ def draw_accountant(where: Path) -> None:
     box(31, 30, "one law per group\nlog-moment K(s),\nends of the loss", "both")
     box(55, 52, "1 or 2 steps\nclosed integral", "float")
     box(55, 40, "contour\nΣ n K(s), or its mirror", "float")
-    box(55, 28, "densities\nrare mean shifts", "float")
+    box(55, 28, "densities\nrarely sampled steps", "float")
     box(55, 16, "period sum\nin balls, or its mirror", "ball")
     box(55, 5, "stand-ins, then Chernoff", "ball")
     box(88, 43, "δ(ε) and its\nerror estimate", "float")

@@ -136,7 +136,7 @@ class BatchedProfile(ABC):
         """Return the guarantee of one step that also releases how many gradients were clipped, on the same batch.
 
         The count is of b − ½ with b 0 or 1, with noise of the standard deviation `count_noise`. Both are one Gaussian
-        with σ⁻² = σ_sum⁻² + (2σ_count)⁻² (Andrew et al., arXiv 1905.03871, Theorem 1); `subsampled` comes next.
+        with σ⁻² = σ_sum⁻² + (2σ_count)⁻² (thm:strategy; Andrew et al., arXiv 1905.03871); `subsampled` comes next.
 
         >>> import ndis
         >>> step = ndis.PrivacyProfile.from_adaptive_clipping(noise_multiplier=1.0, count_noise=10.0)
@@ -152,7 +152,7 @@ class BatchedProfile(ABC):
         """Return the guarantee of noisy sums at the nodes of a binary tree over `steps` leaves, in a fixed order.
 
         A node is released once all its leaves have come. Each record is in one leaf, and so in ⌈log₂(steps + 1)⌉ such
-        nodes at most (Kairouz et al., arXiv 2103.00039, Appendix D). The order of the records is no secret.
+        nodes at most (thm:strategy; Kairouz et al., arXiv 2103.00039). The order of the records is no secret.
 
         >>> import ndis
         >>> round(ndis.PrivacyProfile.from_tree_aggregation(noise_multiplier=10.0, steps=1000).epsilon(1e-6), 6)
@@ -166,7 +166,7 @@ class BatchedProfile(ABC):
         """Return the guarantee of a matrix mechanism, DP-FTRL, in which each record takes part in one step.
 
         The steps are in a fixed order. Record t of the steps moves the noisy sums by column t of the strategy matrix,
-        so the largest column norm counts (Denisov et al., arXiv 2202.08312).
+        so the largest column norm counts (thm:strategy; Denisov et al., arXiv 2202.08312).
 
         >>> import ndis
         >>> profile = ndis.PrivacyProfile.from_matrix(noise_multiplier=2.0, strategy=[[1.0, 0.0], [1.0, 1.0]])
@@ -185,7 +185,7 @@ class BatchedProfile(ABC):
 
         The records are split into `bands` fixed groups, which take turns. A step draws a Poisson sample of its group
         with the mean `batch_size`. So a record is sampled at the rate batch/⌊records/bands⌋ in ⌈steps/bands⌉ steps
-        (Choquette-Choo et al., arXiv 2306.08153, Theorem 4).
+        (thm:strategy; Choquette-Choo et al., arXiv 2306.08153).
 
         >>> import ndis
         >>> training = ndis.PrivacyProfile.from_banded_matrix(

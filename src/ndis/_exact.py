@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +102,7 @@ def exact_array(values: Any, *, name: str = "values") -> ExactArray:
 
 
 def _from_floats(x: NDArray[np.float64], name: str) -> ExactArray:
-    if not np.all(np.isfinite(x)):
-        raise ParameterError(name, "be finite", "a NaN or an infinity")
+    require(np.all(np.isfinite(x)), name, "be finite", "a NaN or an infinity")
     mantissa, exponent = np.frexp(x)
     m = np.ldexp(mantissa, 53).astype(np.int64)
     low = (m & -m).astype(np.float64)  # the lowest set bit, so that whole numbers keep the denominator 1

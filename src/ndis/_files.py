@@ -3,9 +3,10 @@
 JSON is read by the letter of the standard, and objects must have a known format and known keys.
 
 A file is written so that a name holds all of the content, or nothing. Content is first written to a file or folder next
-to the target, whose name ends in `.ndis.part`, and then renamed. New files are for the user only (mode 0600, folders
-0700); a file that is replaced keeps its mode. A target that is neither a regular file nor a new name is refused. A
-process that is killed may leave a part behind, which no program reads.
+to the target, whose name ends in `.ndis.part`, and then gets its name. Of two writers of one new file, one gets the
+name and the other is refused. New files are for the user only (mode 0600, folders 0700); a file that is replaced keeps
+its mode. A target that is neither a regular file nor a new name is refused. A process that is killed may leave a part
+behind, which no program reads.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def read_bytes(name: str, file: Path) -> bytes:
 
 
 def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = False) -> None:
-    """Put all of the content under its name, or nothing. With `new` a file that exists is refused.
+    """Put all of the content under its name, or nothing. With `new` no file is replaced, even by a race.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -114,10 +115,13 @@ def write_file(path: Name, content: bytes, *, name: str = "output", new: bool = 
     [('a.txt', b'all', '0o600')]
     """
     with _part(path, name, _FILE, new=new) as (piece, target):
-        _fill(piece / "content", content)
-        if target.exists():
-            (piece / "content").chmod(stat.S_IMODE(target.stat().st_mode) & 0o777)
-        (piece / "content").replace(target)
+        draft = piece / "content"
+        _fill(draft, content)
+        if not new and target.exists():
+            draft.chmod(stat.S_IMODE(target.stat().st_mode) & 0o777)
+        elif _linked(draft, target):
+            return
+        draft.replace(target)
 
 
 def write_folder(path: Name, files: Mapping[str, bytes], *, name: str = "folder") -> None:
@@ -172,7 +176,7 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
     try:
         if os.path.lexists(path):
             if new:
-                raise ParameterError(name, "be a new file" if rule == _FILE else rule, f"{kept}, which exists")
+                raise FileExistsError
             if not os.path.exists(path):
                 raise ParameterError(name, rule, f"{kept}: a link that leads nowhere")
             mode = os.stat(path).st_mode
@@ -198,10 +202,24 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
     except (OSError, ValueError) as error:
         if isinstance(error, ParameterError):
             raise
+        if isinstance(error, FileExistsError):  # another writer was faster
+            raise ParameterError(name, "be a new file" if rule == _FILE else rule, f"{kept}, which exists") from error
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             raise ParameterError(name, "lie in an existing folder", kept) from error
         reason = error.strerror if isinstance(error, OSError) else "a name with null characters"
         raise ParameterError(name, rule, f"{kept}: {reason}") from error
+
+
+def _linked(draft: Path, target: Path) -> bool:
+    """Give a draft a new name. If the file system knows no links, take the name for an empty file."""
+    try:
+        os.link(draft, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        _fill(target, b"")
+        return False
+    return True
 
 
 def _fill(file: Path, content: bytes) -> None:

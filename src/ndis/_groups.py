@@ -15,6 +15,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
 from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within
@@ -25,8 +28,9 @@ from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pair import GaussianPair
+from ndis.spectrum.origins import DenseOrigin
 
 Choice = Literal["worst", "remove", "add"]
 
@@ -67,6 +71,8 @@ class Group:
     add: GaussianPair = None  # type: ignore[assignment]  # filled in below
     rates: tuple[float, ...] = ()
     count: int = 1
+
+    attained: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "add", other_order(self.remove, self.add))
@@ -141,6 +147,11 @@ class StepGroup:
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", as_count("count", self.count))
 
+    @property
+    def attained(self) -> bool:
+        """Say if some neighbours have the losses of these steps. If not, they are only an upper bound."""
+        return self.step.attained
+
     def law(self, order: Order) -> Law:
         """Return the law of one step."""
         return self.step.law(order)
@@ -168,8 +179,7 @@ class StepGroup:
 def other_order(remove: GaussianPair, add: GaussianPair | None) -> GaussianPair:
     """Check the pairs of both orders, and return that of the second: `remove.reversed()` unless given."""
     for name, pair in (("remove", remove), ("add", remove if add is None else add)):
-        if not isinstance(pair, GaussianPair):
-            raise ParameterError(name, "be a GaussianPair", type(pair).__name__)
+        require(isinstance(pair, GaussianPair), name, "be a GaussianPair", type(pair).__name__)
     return remove.reversed() if add is None else add
 
 
@@ -190,8 +200,7 @@ def canonical(groups: Iterable[Group | StepGroup]) -> tuple[Group | StepGroup, .
                 break
         else:
             sampled.append(group)
-    if not plain and not sampled:
-        raise ParameterError("groups", "hold at least one group", "none")
+    require(plain or sampled, "groups", "hold at least one group", "none")
     if len(plain) > 1:
         first, *others = plain
         remove = first.remove.compose(*(g.remove for g in others))
@@ -202,8 +211,7 @@ def canonical(groups: Iterable[Group | StepGroup]) -> tuple[Group | StepGroup, .
 def as_rate(rate: float, *, name: str = "rate") -> float:
     """Return a sampling rate, which must be above 0 and at most 1."""
     q = as_scalar(name, rate)
-    if not 0 < q <= 1:
-        raise ParameterError(name, "be above 0 and at most 1", q)
+    require(0 < q <= 1, name, "be above 0 and at most 1", q)
     return q
 
 
@@ -250,8 +258,7 @@ def noise_pairs(noise_multiplier: float) -> tuple[GaussianPair, GaussianPair]:
 def total_failure(failures: list[float], *, times: int = 1) -> float:
     """Return the sum of failure probabilities, `times` over, rounded up. A sum of 1 is refused."""
     total = up(times * sum((Fraction(f) for f in failures), Fraction(0)))
-    if not total < 1:
-        raise ParameterError("failure_probability", "stay below 1 in all", total, "compose fewer releases")
+    require(total < 1, "failure_probability", "stay below 1 in all", total, "compose fewer releases")
     return total
 
 
@@ -291,15 +298,14 @@ def pair_from_arrays(name: str, arrays: Mapping[str, Any]) -> GaussianPair:
 
 def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
     """The pair as a list of the origins it is composed of."""
-    if not pair.origins:
-        raise ParameterError("pair", "know what it was made from", "no origins", "make it with a from_... constructor")
+    require(pair.origins, "pair", "know what it was made from", "no origins", "make it with a from_... constructor")
     return [
         {
             "kind": o.kind,
             "reverse": o.reverse,
             "copies": o.copies,
             "arrays": {
-                key: [str(x) for x in a] if a.dtype == object and o.kind == "excess" else a.tolist()
+                key: (a.astype(str) if a.dtype == object else a).tolist()  # fractions as text
                 for key, a in zip(_KINDS[o.kind].required + _KINDS[o.kind].optional, o.arrays, strict=True)
             },
         }
@@ -309,8 +315,7 @@ def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
 
 def pair_from_json(name: str, result: Any) -> GaussianPair:
     """Make the pair again from its origins."""
-    if not isinstance(result, list) or not result:
-        raise ParameterError(name, "be a list of at least one origin", f"a {type(result).__name__}")
+    require(isinstance(result, list) and result, name, "be a list of at least one origin", f"a {type(result).__name__}")
     first, *others = (_origin_from_json(name, item) for item in result)
     return first.compose(*others) if others else first
 
@@ -318,27 +323,33 @@ def pair_from_json(name: str, result: Any) -> GaussianPair:
 def _origin_from_json(name: str, result: Any) -> GaussianPair:
     item = only_keys(name, result, ("kind", "reverse", "copies", "arrays"))
     kind, reverse, copies = item["kind"], item["reverse"], item["copies"]
-    if not (isinstance(kind, str) and kind in _KINDS):
-        raise ParameterError(f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
-    if not isinstance(reverse, bool):
-        raise ParameterError(f"reverse in {name}", "be true or false", repr(reverse))
-    if type(copies) is not int:
-        raise ParameterError(f"copies in {name}", "be a whole number of at least 1", repr(copies))
+    require(isinstance(kind, str) and kind in _KINDS, f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
+    require(isinstance(reverse, bool), f"reverse in {name}", "be true or false", repr(reverse))
+    require(type(copies) is int, f"copies in {name}", "be a whole number of at least 1", repr(copies))
     arrays = only_keys(f"arrays in {name}", item["arrays"], _KINDS[kind].required + _KINDS[kind].optional)
     if kind == "excess":
-        arrays = {**arrays, **{key: _rationals(f"{key} in {name}", arrays[key]) for key in ("excess", "shift")}}
-    pair = _KINDS[kind].make(**arrays)
+        exact = {key: _rationals(f"{key} in {name}", arrays[key]).tolist() for key in ("excess", "shift")}
+        arrays = {**arrays, **exact}
+    if kind == "dense" and isinstance(arrays["mean_p"], list) and isinstance((arrays["mean_p"] or [0])[0], str):
+        fractions = tuple(_rationals(f"{key} in {name}", arrays[key]) for key in _KINDS[kind].required)
+        near = GaussianPair.from_moments(*(array.astype(np.float64) for array in fractions))
+        pair = replace(near, origins=(DenseOrigin(fractions),))
+    else:
+        pair = _KINDS[kind].make(**arrays)
     if reverse:
         pair = pair.reversed()
     return pair if copies == 1 else pair.repeat(copies)
 
 
-def _rationals(name: str, result: Any) -> list[Fraction]:
-    """Rationals that were written as text."""
+def _rationals(name: str, result: Any) -> NDArray[Any]:
+    """Rationals that were written as text, within the range of floats."""
+    texts = np.array(result, dtype=object)
     try:
-        if isinstance(result, list) and all(isinstance(text, str) for text in result):
-            return [Fraction(text) for text in result]
-    except (ValueError, ZeroDivisionError):
+        if texts.ndim and all(isinstance(text, str) for text in texts.flat):
+            exact = np.array([*map(Fraction, texts.flat), None], dtype=object)[:-1].reshape(texts.shape)
+            exact.astype(np.float64)
+            return exact
+    except (ValueError, ArithmeticError):
         pass
     raise ParameterError(name, "be a list of rationals as text", f"{result!r:.80}")
 
@@ -393,12 +404,10 @@ def _group_from_dict(result: Any) -> Group | StepGroup:
     keys = (("step", "count"), ()) if special else (("remove", "rates", "count"), ("add",))
     item = only_keys("group of the profile", result, *keys)
     count = item["count"]
-    if type(count) is not int:
-        raise ParameterError("count of a group", "be a whole number of at least 1", repr(count))
+    require(type(count) is int, "count of a group", "be a whole number of at least 1", repr(count))
     if special:
         return StepGroup(_step_from_dict(item["step"]), count)
-    if not isinstance(rates := item["rates"], list):
-        raise ParameterError("rates", "be a list of numbers", repr(rates))
+    require(isinstance(rates := item["rates"], list), "rates", "be a list of numbers", repr(rates))
     remove = pair_from_json("remove", item["remove"])
     add = pair_from_json("add", item["add"]) if "add" in item else remove.reversed()
     return Group(remove, add, tuple(rates), count)

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy
 
-from ndis._validate import as_probability, as_scalar
-from ndis.errors import BudgetError, ParameterError, PrecisionError
+from ndis._validate import as_not_negative, as_probability, as_scalar
+from ndis.errors import BudgetError, PrecisionError, require
 
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
@@ -32,11 +32,8 @@ def budget(epsilon: float, delta: float) -> tuple[float, float]:
     >>> budget(1, 1e-6)
     (1.0, 1e-06)
     """
-    e, d = as_scalar("epsilon", epsilon), as_scalar("delta", delta)
-    if not e >= 0:
-        raise ParameterError("epsilon", "not be negative", e)
-    if d == 0:
-        raise ParameterError("delta", "be above 0", d, "no finite Gaussian noise reaches δ = 0")
+    e, d = as_not_negative("epsilon", epsilon), as_scalar("delta", delta)
+    require(d != 0, "delta", "be above 0", d, "no finite Gaussian noise reaches δ = 0")
     return e, float(as_probability("delta", d))
 
 

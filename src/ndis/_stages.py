@@ -12,7 +12,7 @@ import scipy
 from ndis._exact import down
 from ndis._groups import Group, StepGroup, as_noise_multiplier, as_rate
 from ndis._validate import Adjacency, as_choice, as_count
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -32,21 +32,21 @@ class Sampler(NamedTuple):
     adjacency : str
         Which data sets are neighbours.
     profile : callable
-        Returns the guarantee of one step or one epoch.
-    attained : callable
-        Returns a profile of one step or one epoch that some neighbours have, for audits.
+        Returns the guarantee of one step or one epoch, from the noise multiplier and the numbers that are not counted.
     theorem : str
         The label of the theorem that the guarantee rests on.
     loop : str
         Says what the training loop does.
+    attained : callable, optional
+        Returns a profile of one step that some neighbours have, for audits, if the guarantee is only an upper bound.
     """
 
     needs: tuple[str, ...]
     adjacency: Adjacency
-    profile: Callable[[Stage], PrivacyProfile]
-    attained: Callable[[Stage], PrivacyProfile]
+    profile: Callable[..., PrivacyProfile]
     theorem: str
     loop: str
+    attained: Callable[[Stage], PrivacyProfile] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -98,8 +98,7 @@ class Stage:
         for name in _NUMBERS:
             value = getattr(self, name)
             if name in sampler.needs:
-                if value is None:
-                    raise ParameterError(name, f"be given for {self.sampling!r}", "none", remedy)
+                require(value is not None, name, f"be given for {self.sampling!r}", "none", remedy)
                 given[name] = as_rate(value, name=name) if name == "sampling_rate" else as_count(name, value)
             elif value is not None:
                 raise ParameterError(name, f"not be given for {self.sampling!r}", value, remedy)
@@ -109,7 +108,10 @@ class Stage:
         for name, value in given.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "steps", self.steps or self.bins * self.epochs)  # type: ignore[operator]
-        object.__setattr__(self, "_unit", sampler.profile(self))  # it checks how the numbers go together
+        numbers = {name: getattr(self, name) for name in ("noise_multiplier", *sampler.needs[:-1])}
+        if self.sampling == "poisson":
+            numbers["examples_per_user"] = self.examples_per_user
+        object.__setattr__(self, "_unit", sampler.profile(**numbers))  # it checks how the numbers go together
         object.__setattr__(self, "sampling_rate", float(self.rate))
 
     @property
@@ -138,7 +140,8 @@ class Stage:
 
     def attained(self) -> PrivacyProfile:
         """Return a profile of all steps that some neighbours have."""
-        return SAMPLERS[self.sampling].attained(self).repeat(self._draws(self.steps))
+        attained = SAMPLERS[self.sampling].attained
+        return (self._unit if attained is None else attained(self)).repeat(self._draws(self.steps))
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that make the stage; those that have their usual value are left out."""
@@ -163,16 +166,10 @@ class Stage:
         return [replace(group, count=group.count * self._draws(steps)) for group in self._unit.groups]
 
 
-def _poisson(stage: Stage) -> PrivacyProfile:
-    k = stage.examples_per_user
-    if k > 1 and stage.sampling_rate == 1.0:
-        return PrivacyProfile(GaussianPair.from_excess(0, k / Fraction(stage.noise_multiplier)))
-    profile = PrivacyProfile.from_noise_multiplier(stage.noise_multiplier).subsampled(stage.sampling_rate)
-    return profile.group(k) if k > 1 else profile
-
-
-def _allocation(stage: Stage) -> PrivacyProfile:
-    return PrivacyProfile.from_allocation(**_numbers(stage, "bins"))
+def _poisson(noise_multiplier: float, sampling_rate: float, examples_per_user: int) -> PrivacyProfile:
+    if examples_per_user > 1 and sampling_rate == 1.0:  # all examples of a user move the sum, always
+        return PrivacyProfile(GaussianPair.from_excess(0, examples_per_user / Fraction(noise_multiplier)))
+    return PrivacyProfile.from_noise_multiplier(noise_multiplier).subsampled(sampling_rate).group(examples_per_user)
 
 
 def _sampled(noise: float, rate: Fraction) -> PrivacyProfile:
@@ -190,15 +187,10 @@ def _surely_kept(stage: Stage) -> PrivacyProfile:
     return _sampled(stage.noise_multiplier, Fraction(stage.sampling_rate) * max(whole, Fraction(size, records)))
 
 
-def _numbers(stage: Stage, *names: str) -> dict[str, Any]:
-    return {name: getattr(stage, name) for name in ("noise_multiplier", *names)}
-
-
-SAMPLERS: dict[str, Sampler] = {
+SAMPLERS: dict[Sampling, Sampler] = {
     "poisson": Sampler(
         ("sampling_rate", "steps"),
         "add-remove",
-        _poisson,
         _poisson,
         "thm:sampled-moment",
         "Poisson sampling, in which each record enters each batch on its own",
@@ -206,28 +198,25 @@ SAMPLERS: dict[str, Sampler] = {
     "allocation": Sampler(
         ("bins", "epochs"),
         "add-remove",
-        _allocation,
-        _allocation,
+        PrivacyProfile.from_allocation,
         "thm:allocation",
         "random allocation, in which each record goes to one batch of each epoch, drawn anew",
     ),
     "fixed-size": Sampler(
         ("batch_size", "records", "steps"),
         "replace-one",
-        lambda stage: PrivacyProfile.from_fixed_size(**_numbers(stage, "batch_size", "records")),
-        lambda stage: _sampled(stage.noise_multiplier / 2.0, stage.rate),
+        PrivacyProfile.from_fixed_size,
         "thm:fixed-size",
         "batches of a fixed size, each drawn without replacement from all records",
+        attained=lambda stage: _sampled(stage.noise_multiplier / 2.0, stage.rate),
     ),
     "truncated": Sampler(
         ("sampling_rate", "max_batch_size", "records", "steps"),
         "add-remove",
-        lambda stage: PrivacyProfile.from_truncated_poisson(
-            **_numbers(stage, "sampling_rate", "max_batch_size", "records")
-        ),
-        _surely_kept,
+        PrivacyProfile.from_truncated_poisson,
         "thm:truncated",
         "Poisson sampling, in which batches above a maximum are cut at random",
+        attained=_surely_kept,
     ),
 }
 _NUMBERS = ("sampling_rate", "steps", "bins", "epochs", "batch_size", "records", "max_batch_size")

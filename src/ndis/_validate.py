@@ -6,16 +6,17 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
 P = ParamSpec("P")
+T = TypeVar("T")
 Adjacency = Literal["add-remove", "replace-one"]
 Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
@@ -44,6 +45,13 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def _checked(name: str, value: T, good: Any, rule: str) -> T:
+    """Return a number or an array of which something holds everywhere."""
+    if not np.all(good):
+        raise ParameterError(name, rule, _brief(value) if isinstance(value, np.ndarray) else value)
+    return value
+
+
 def as_reals(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a float64 array; numbers only, infinities allowed, NaN not."""
     try:
@@ -54,17 +62,13 @@ def as_reals(name: str, value: ArrayLike) -> Floats:
         raise ParameterError(name, "be an array of real numbers", type(value).__name__) from error
     if kind not in "uif":
         raise ParameterError(name, "be real numbers", _brief(value) if kind != "O" else type(value).__name__)
-    if np.isnan(array).any():
-        raise ParameterError(name, "be finite", _brief(array))
-    return array
+    return _checked(name, array, ~np.isnan(array), "be finite")
 
 
 def as_floats(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a float64 array; numbers only, all finite."""
     array = as_reals(name, value)
-    if not np.isfinite(array).all():
-        raise ParameterError(name, "be finite", _brief(array))
-    return array
+    return _checked(name, array, np.isfinite(array), "be finite")
 
 
 def as_scalar(name: str, value: ArrayLike) -> float:
@@ -76,57 +80,46 @@ def as_scalar(name: str, value: ArrayLike) -> float:
 
 def single(name: str, array: Floats) -> float:
     """Return the number in an array without axes."""
-    if array.ndim:
-        raise ParameterError(name, "be a single number", f"shape {array.shape}")
+    require(not array.ndim, name, "be a single number", f"shape {array.shape}")
     return float(array)
 
 
 def as_vector(name: str, value: ArrayLike) -> Floats:
     """A finite vector; a scalar counts as a vector of length one."""
     array = np.atleast_1d(as_floats(name, value))
-    if array.ndim != 1:
-        raise ParameterError(name, "be one-dimensional", f"shape {array.shape}")
+    require(array.ndim == 1, name, "be one-dimensional", f"shape {array.shape}")
     return array
 
 
 def as_positive(name: str, value: ArrayLike) -> Floats:
     """Return a finite vector with every entry above zero."""
     array = as_vector(name, value)
-    if not (array > 0).all():
-        raise ParameterError(name, "be positive", _brief(array))
-    return array
+    return _checked(name, array, array > 0, "be positive")
 
 
 def as_one_positive(name: str, value: ArrayLike) -> float:
     """Return one finite number above zero."""
     x = as_scalar(name, value)
-    if not x > 0:
-        raise ParameterError(name, "be positive", x)
-    return x
+    return _checked(name, x, x > 0, "be positive")
 
 
 def as_not_negative(name: str, value: ArrayLike) -> float:
     """Return one finite number of at least zero."""
     x = as_scalar(name, value)
-    if not x >= 0:
-        raise ParameterError(name, "not be negative", x)
-    return x
+    return _checked(name, x, x >= 0, "not be negative")
 
 
 def as_within(name: str, value: Any, exponent: int) -> float:
     """Return one positive number between 2^−exponent and 2^exponent, so that its powers and quotients stay floats."""
-    x = as_scalar(name, value)
-    if not 2.0**-exponent <= x <= 2.0**exponent:
-        raise ParameterError(name, f"be positive and between 2^-{exponent} and 2^{exponent}", x)
-    return x
+    x, rule = as_scalar(name, value), f"be positive and between 2^-{exponent} and 2^{exponent}"
+    return _checked(name, x, 2.0**-exponent <= x <= 2.0**exponent, rule)
 
 
 def as_counts(name: str, value: ArrayLike) -> Floats:
     """Return a vector of whole numbers of at least one, as exact floats."""
     array = as_vector(name, value)
-    if not ((array >= 1) & (array == np.floor(array)) & (array <= 2.0**53)).all():
-        raise ParameterError(name, "be whole numbers of at least 1", _brief(array))
-    return array
+    good = (array >= 1) & (array == np.floor(array)) & (array <= 2.0**53)
+    return _checked(name, array, good, "be whole numbers of at least 1")
 
 
 def as_count(name: str, value: Any) -> int:
@@ -171,26 +164,20 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
     if array.shape != (dimension, dimension):
         raise ParameterError(name, f"have shape ({dimension}, {dimension})", f"shape {array.shape}")
     diagonal = np.diagonal(array)
-    if not (diagonal >= 0).all():
-        raise ParameterError(name, "have non-negative variances on its diagonal", _brief(diagonal))
-    deviation = np.sqrt(diagonal)
+    deviation = np.sqrt(_checked(name, diagonal, diagonal >= 0, "have non-negative variances on its diagonal"))
     return _symmetric_part(name, array, np.outer(deviation, deviation))
 
 
 def as_probability(name: str, value: ArrayLike) -> Floats:
     """Return finite values strictly between 0 and 1, of any shape."""
     array = as_floats(name, value)
-    if not ((array > 0) & (array < 1)).all():
-        raise ParameterError(name, "lie strictly between 0 and 1", _brief(array))
-    return array
+    return _checked(name, array, (array > 0) & (array < 1), "lie strictly between 0 and 1")
 
 
 def as_share(name: str, value: ArrayLike) -> Floats:
     """Return finite values from 0 to 1, of any shape."""
     array = as_floats(name, value)
-    if not ((array >= 0) & (array <= 1)).all():
-        raise ParameterError(name, "lie between 0 and 1", _brief(array))
-    return array
+    return _checked(name, array, (array >= 0) & (array <= 1), "lie between 0 and 1")
 
 
 def as_one_probability(name: str, value: ArrayLike) -> float:
@@ -209,8 +196,7 @@ def as_fractions(name: str, value: Any) -> list[Fraction]:
             finite = bool(np.isfinite(float(x)))
         except OverflowError:
             raise ParameterError(name, "lie within the range of floats", "a larger number") from None
-        if not finite:
-            raise ParameterError(name, "be finite", x)
+        require(finite, name, "be finite", x)
         result.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
     return result
 

@@ -31,7 +31,7 @@ from ndis._validate import (
     shaped,
     single,
 )
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.spectrum.chi_square import ChiSquareLaw, quadratic_form, weighted_sum
 from ndis.spectrum.invariants import Invariants
 
@@ -97,11 +97,9 @@ class GeneralizedChiSquare:
             dof=as_positive("dof", dof),
             noncentrality=as_vector("noncentrality", noncentrality),
         )
-        if not (ncp >= 0).all():
-            raise ParameterError("noncentrality", "be non-negative", ncp)
+        require((ncp >= 0).all(), "noncentrality", "be non-negative", ncp)
         s, origin = single("sigma", as_floats("sigma", sigma)), single("shift", as_floats("shift", shift))
-        if not s >= 0:
-            raise ParameterError("sigma", "be non-negative", s)
+        require(s >= 0, "sigma", "be non-negative", s)
         unit, law = weighted_sum(w, nu, ncp, s, origin)
         self._freeze(w, nu, ncp, s, origin, unit, law)
 
@@ -149,8 +147,7 @@ class GeneralizedChiSquare:
         vectors = []
         for name, value in (("b", b), ("mean", mean)):
             vector = as_vector(name, value)
-            if vector.size not in (1, d):
-                raise ParameterError(name, f"have length {d}", f"length {vector.size}")
+            require(vector.size in (1, d), name, f"have length {d}", f"length {vector.size}")
             vectors.append(np.broadcast_to(vector, d))
         slope, mu = vectors
         constant = single("c", as_floats("c", c))
@@ -278,8 +275,7 @@ class GeneralizedChiSquare:
         return self._standardised(4)
 
     def _standardised(self, n: int) -> float:
-        if self._law.constant:
-            raise ParameterError("the variance", "be positive for a standardised moment", 0.0)
+        require(not self._law.constant, "the variance", "be positive for a standardised moment", 0.0)
         return self._law.cumulant(n) / self._law.spread**n
 
     def support(self) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from ndis._search import budget
 from ndis._stages import SAMPLERS, USUAL, Sampling, Stage, as_plan, as_stage, missing
 from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
 from ndis._version import __version__
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
@@ -113,12 +113,10 @@ class DPSGD:
         (1000, 2.303885)
         """
         result = tuple(item if isinstance(item, Stage) else as_stage(**as_plan(item)) for item in stages)
-        if not result:
-            raise ParameterError("stages", "be at least one", "none")
+        require(result, "stages", "be at least one", "none")
         kinds = {(SAMPLERS[stage.sampling].adjacency, stage.examples_per_user) for stage in result}
-        if len(kinds) > 1:
-            remedy = "a guarantee for one relation between data sets says nothing about the other"
-            raise ParameterError("stages", "have neighbours of one kind", f"{len(kinds)} kinds", remedy)
+        remedy = "a guarantee for one relation between data sets says nothing about the other"
+        require(len(kinds) == 1, "stages", "have neighbours of one kind", f"{len(kinds)} kinds", remedy)
         new = cls.__new__(cls)
         object.__setattr__(new, "stages", result)
         return new
@@ -208,8 +206,7 @@ class DPSGD:
 
     def _taken(self, count: int) -> list[tuple[Stage, int]]:
         """The stages of the first `count` steps, and how many steps of each."""
-        if count > self.steps:
-            raise ParameterError("steps", f"be at most {self.steps}, the length of the schedule", count)
+        require(count <= self.steps, "steps", f"be at most {self.steps}, the length of the schedule", count)
         firsts = accumulate((stage.steps for stage in self.stages), initial=0)
         pairs = zip(self.stages, firsts, strict=False)
         return [(stage, min(count - first, stage.steps)) for stage, first in pairs if first < count]
@@ -377,18 +374,14 @@ class DPSGD:
         truncated  add-remove  ...
         """
         size, count, passes = as_count("batch_size", batch_size), as_count("records", records), Fraction(epochs)
-        if not size <= count:
-            raise ParameterError("batch_size", "be at most records", size)
+        require(size <= count, "batch_size", "be at most records", size)
         rate, most = size / count, min(math.ceil(size + 6.0 * math.sqrt(size)), max(count - 1, 1))
         steps, bins = math.ceil(passes * count / size), max(count // size, 1)
-        numbers: dict[Sampling, dict[str, float]] = {
-            "poisson": {"sampling_rate": rate, "steps": steps},
-            "allocation": {"bins": bins, "epochs": math.ceil(passes)},
-            "fixed-size": {"batch_size": size, "records": count, "steps": steps},
-            "truncated": {"sampling_rate": rate, "max_batch_size": most, "records": count, "steps": steps},
-        }
+        numbers = {"sampling_rate": rate, "steps": steps, "bins": bins, "epochs": math.ceil(passes)}
+        numbers |= {"batch_size": size, "records": count, "max_batch_size": most}
         rows = []
-        for sampling, own in numbers.items():
+        for sampling, sampler in SAMPLERS.items():
+            own = {name: numbers[name] for name in sampler.needs}
             run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **own)
             lower, upper = run.profile().bounds(delta)
             if lower < upper:  # another attained pair may need more than the one that `bounds` knows
@@ -422,7 +415,6 @@ class DPSGD:
         result = loads("schedule", text)
         version = check_format("schedule", result, _FORMAT, 1, 2)
         only_keys("schedule", result, ("format", "format_version", "ndis_version", "stages"))
-        if not isinstance(result["stages"], list):
-            raise ParameterError("stages", "be a list", f"{result['stages']!r:.80}")
+        require(isinstance(result["stages"], list), "stages", "be a list", f"{result['stages']!r:.80}")
         keys = (USUAL, ()) if version == 1 else ((), tuple(field.name for field in fields(Stage)))
         return cls.from_schedule(only_keys("stage", item, *keys) for item in result["stages"])

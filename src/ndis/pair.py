@@ -31,7 +31,7 @@ from ndis._validate import (
     shaped,
 )
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.spectrum import certified, evaluate
 from ndis.spectrum import origins as given
 from ndis.spectrum.invariants import LEAST_SHIFT
@@ -128,8 +128,7 @@ class GaussianPair:
             shift=as_vector("shift", shift),
             copies=as_counts("copies", copies),
         )
-        if ratio.size == 0:
-            raise ParameterError("variance_ratio", "have at least one entry", "none")
+        require(ratio.size != 0, "variance_ratio", "have at least one entry", "none")
         return cls(ratio, m, n, int(n.sum()), ratio - 1.0, origins=(given.RatioOrigin((ratio, m, n)),))
 
     @classmethod
@@ -176,11 +175,9 @@ class GaussianPair:
             mean_q=as_vector("mean_q", mean_q),
             var_q=as_vector("var_q", var_q),
         )
-        if mu_p.size == 0:
-            raise ParameterError("mean_p", "have at least one entry", "none")
+        require(mu_p.size != 0, "mean_p", "have at least one entry", "none")
         for name, v in (("var_p", v_p), ("var_q", v_q)):
-            if not (v >= 0).all():
-                raise ParameterError(name, "be non-negative", v)
+            require((v >= 0).all(), name, "be non-negative", v)
         origin = given.DiagonalOrigin((mu_p, v_p, mu_q, v_q))
         return cls._rounded(invariants_of_diagonal(origin), mu_p.size, origin)
 
@@ -225,10 +222,8 @@ class GaussianPair:
         mu_p, mu_q, d = _means(mean_p, mean_q)
         f = as_floats("factor", factor)
         f = f[:, None] if f.ndim == 1 else f
-        if f.ndim != 2 or f.shape[0] != d:
-            raise ParameterError("factor", f"have shape ({d}, k)", f"shape {f.shape}")
-        if as_scalar("sign", sign) not in (1.0, -1.0):
-            raise ParameterError("sign", "be 1 or -1", sign)
+        require(f.ndim == 2 and f.shape[0] == d, "factor", f"have shape ({d}, k)", f"shape {f.shape}")
+        require(as_scalar("sign", sign) in (1.0, -1.0), "sign", "be 1 or -1", sign)
         sigma_q = as_covariance("cov_q", cov_q, d)
         chol = None if cholesky_q is None else as_floats("cholesky_q", cholesky_q)
         if chol is not None and chol.shape != (d, d):
@@ -266,8 +261,7 @@ class GaussianPair:
         """
         pairs = (self, *others)
         for p in others:
-            if not isinstance(p, type(self)):
-                raise ParameterError("others", f"be {type(self).__name__} values", type(p).__name__)
+            require(isinstance(p, type(self)), "others", f"be {type(self).__name__} values", type(p).__name__)
         return type(self)(
             np.concatenate([p.variance_ratio for p in pairs]),
             np.concatenate([p.shift for p in pairs]),
@@ -455,8 +449,7 @@ class GaussianPair:
         4.0
         """
         orders = as_reals("order", order)
-        if not (orders > 0).all():
-            raise ParameterError("order", "be positive", order)
+        require((orders > 0).all(), "order", "be positive", order)
         if self.mutually_singular:
             return shaped(np.full(orders.size, math.inf), orders.shape)
         ends = {1.0: self.kl, math.inf: self.loss_supremum}
@@ -468,6 +461,5 @@ def _means(mean_p: ArrayLike, mean_q: ArrayLike) -> tuple[Floats, Floats, int]:
     """Return two means of one length, and that length."""
     mu_p, mu_q = as_vector("mean_p", mean_p), as_vector("mean_q", mean_q)
     d = mu_p.size
-    if mu_q.size != d or d == 0:
-        raise ParameterError("mean_q", f"have the length of mean_p, at least 1 ({d})", f"length {mu_q.size}")
+    require(mu_q.size == d and d != 0, "mean_q", f"have the length of mean_p, at least 1 ({d})", f"length {mu_q.size}")
     return mu_p, mu_q, d

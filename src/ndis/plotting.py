@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ndis._validate import Floats, as_vector
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pair import GaussianPair
 
 __all__ = ["epsilon_grid", "plot_epochs", "plot_profile"]
@@ -73,8 +73,7 @@ def plot_profile(
     >>> matplotlib.pyplot.close(ax.figure)
     """
     named = dict(profiles) if isinstance(profiles, Mapping) else {"": profiles}
-    if not named:
-        raise ParameterError("profiles", "hold at least one profile", "none")
+    require(named, "profiles", "hold at least one profile", "none")
     drawn = {str(label): _as_curve(p) for label, p in named.items()}
     x = epsilon_grid(*drawn.values(), epsilon_range=epsilon_range, points=points)
     if ax is None:
@@ -122,14 +121,12 @@ def epsilon_grid(*profiles: Curve, epsilon_range: tuple[float, float] | None = N
     >>> epsilon_grid(PrivacyProfile(ndis.GaussianPair.from_ratios(2.0)), epsilon_range=(0, 2), points=3)
     array([0., 1., 2.])
     """
-    if not (isinstance(points, int) and points >= 2):
-        raise ParameterError("points", "be a whole number of at least 2", points)
+    require(isinstance(points, int) and points >= 2, "points", "be a whole number of at least 2", points)
     if epsilon_range is None:
         low, high = zip(*(_span(p) for p in profiles), strict=True)
         return np.linspace(min(low), max(high), points)
     ends = as_vector("epsilon_range", epsilon_range)
-    if ends.size != 2 or not ends[0] < ends[1]:
-        raise ParameterError("epsilon_range", "be two numbers, the smaller first", epsilon_range)
+    require(ends.size == 2 and ends[0] < ends[1], "epsilon_range", "be two numbers, the smaller first", epsilon_range)
     return np.linspace(ends[0], ends[1], points)
 
 

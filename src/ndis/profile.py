@@ -48,8 +48,8 @@ from ndis._validate import (
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
-from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError
+from ndis.enclosure import Enclosure, largest
+from ndis.errors import ParameterError, require
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 from ndis.risk import Risks
@@ -111,22 +111,17 @@ class PrivacyProfile(BatchedProfile, Risks):
         elif remove is not None or add is not None or sampling_rates:
             raise ParameterError("groups", "stand in place of remove, add and sampling_rates", "both")
         failure = as_scalar("failure_probability", failure_probability)
-        if not 0 <= failure < 1:
-            raise ParameterError("failure_probability", "be at least 0 and below 1", failure)
+        require(0 <= failure < 1, "failure_probability", "be at least 0 and below 1", failure)
         object.__setattr__(self, "groups", canonical(groups))
         object.__setattr__(self, "adjacency", as_adjacency(adjacency))
         object.__setattr__(self, "failure_probability", failure)
         for step in (group.step for group in self.groups if isinstance(group, StepGroup)):
-            if step.adjacency != self.adjacency:
-                rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
-                raise ParameterError("adjacency", rule, repr(self.adjacency))
-        if self.adjacency == "replace-one" and any(group.sampled for group in self.groups if isinstance(group, Group)):
-            raise ParameterError(
-                "adjacency",
-                "be 'add-remove' for Poisson samples",
-                "'replace-one'",
-                "use from_noise_multiplier and subsampled, which know the worst pair of Gaussian noise",
-            )
+            rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
+            require(step.adjacency == self.adjacency, "adjacency", rule, repr(self.adjacency))
+        sampled = any(group.sampled for group in self.groups if isinstance(group, Group))
+        remedy = "use from_noise_multiplier and subsampled, which know the worst pair of Gaussian noise"
+        good = self.adjacency == "add-remove" or not sampled
+        require(good, "adjacency", "be 'add-remove' for Poisson samples", "'replace-one'", remedy)
 
     @classmethod
     def from_pair(cls, pair: GaussianPair, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
@@ -140,16 +135,10 @@ class PrivacyProfile(BatchedProfile, Risks):
         return PrivacyProfile(pair, adjacency=adjacency)
 
     @classmethod
-    def from_groups(
-        cls,
-        groups: Iterable[Group | StepGroup],
-        *,
-        adjacency: Adjacency = "add-remove",
-        failure_probability: float = 0.0,
-    ) -> PrivacyProfile:
+    def from_groups(cls, groups: Iterable[Group | StepGroup], **options: Any) -> PrivacyProfile:
         """Use `PrivacyProfile(groups=...)`; this name is deprecated and goes with the next version."""
         warn_caller("PrivacyProfile.from_groups is deprecated; use PrivacyProfile(groups=...)", DeprecationWarning)
-        return PrivacyProfile(groups=groups, adjacency=adjacency, failure_probability=failure_probability)
+        return PrivacyProfile(groups=groups, **options)
 
     @classmethod
     def from_noise_multiplier(cls, sigma: float, *, adjacency: Adjacency = "add-remove") -> PrivacyProfile:
@@ -173,12 +162,8 @@ class PrivacyProfile(BatchedProfile, Risks):
         """Return the group of a profile that has one pair per order; others are refused."""
         first = self.groups[0]
         if self.composed or isinstance(first, StepGroup):
-            raise ParameterError(
-                "profile",
-                "be one release to have one pair per order",
-                f"{sum(g.count for g in self.groups)} releases, some of them sampled",
-                "read its groups",
-            )
+            got = f"{sum(g.count for g in self.groups)} releases, some of them sampled"
+            raise ParameterError("profile", "be one release to have one pair per order", got, "read its groups")
         return first
 
     @property
@@ -283,8 +268,8 @@ class PrivacyProfile(BatchedProfile, Risks):
         usual = SAMPLED_WIDTH if self.composed else WIDTH
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
-        lower, upper = max(b.lower for b in boxes), max(b.upper for b in boxes)
-        if not self.attained:
+        lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
+        if not all(group.attained for group in self.groups):
             lower = attained_delta(self.groups, orders_of(order), x, width)
         if not self.failure_probability:
             return Enclosure(lower, upper)
@@ -325,17 +310,11 @@ class PrivacyProfile(BatchedProfile, Risks):
         """
         profiles = (self, *others)
         for p in others:
-            if not isinstance(p, PrivacyProfile):
-                raise ParameterError(
-                    "others", "be PrivacyProfile values", type(p).__name__, "wrap a pair as PrivacyProfile(pair)"
-                )
-            if p.adjacency != self.adjacency:
-                raise ParameterError(
-                    "adjacency of others",
-                    f"be {self.adjacency!r}, like that of this profile",
-                    repr(p.adjacency),
-                    "a guarantee for one relation between data sets says nothing about the other",
-                )
+            remedy = "wrap a pair as PrivacyProfile(pair)"
+            require(isinstance(p, PrivacyProfile), "others", "be PrivacyProfile values", type(p).__name__, remedy)
+            rule = f"be {self.adjacency!r}, like that of this profile"
+            remedy = "a guarantee for one relation between data sets says nothing about the other"
+            require(p.adjacency == self.adjacency, "adjacency of others", rule, repr(p.adjacency), remedy)
         groups = (group for p in profiles for group in p.groups)
         failure = total_failure([p.failure_probability for p in profiles])
         return PrivacyProfile(groups=groups, adjacency=self.adjacency, failure_probability=failure)
@@ -373,13 +352,9 @@ class PrivacyProfile(BatchedProfile, Risks):
         step = None
         if self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1:
             step = sampled_step(self.groups[0], q, adjacency="replace-one")
-        if self.composed and step is None:
-            raise ParameterError(
-                "profile",
-                "be one release, or releases that all see one sample, to be subsampled",
-                f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample",
-                "sample each release before you compose",
-            )
+        rule = "be one release, or releases that all see one sample, to be subsampled"
+        got = f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample"
+        require(step or not self.composed, "profile", rule, got, "sample each release before you compose")
         group = StepGroup(step) if step else replace(self._only(), rates=(*self._only().rates, q))
         return PrivacyProfile(groups=(group,), adjacency=self.adjacency, failure_probability=self.failure_probability)
 

@@ -25,10 +25,9 @@ from ndis._groups import Group, StepGroup
 from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError, require
 from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
-from ndis.spectrum.closed_forms import mean_shift_ball, mean_shift_delta
 
 _UP = 1.0 + 2.0**-49  # covers the rounding of a few operations
 _LEAST_DELTA = 2.0**-1022  # stands in for every smaller δ, also for 0; floats lose digits below it
@@ -49,9 +48,15 @@ _NARROW = 1e-9  # a gap of this size, over the same shift, is the last
 _DIGITS = 1e-6  # relative distance of a certified μ from the smallest one
 _MOST_RAISE = 1e3  # a μ that is raised by more, relatively, proves nothing
 _FIRST_PLACES, _ROUNDS = 17, 40
-_BITS = 192
+_BITS = 128
+_LEAST_MU = 1e-9  # where the search starts
+_FARTHER = 1.1  # factor between ends that are tried
+_WIDE = 1e-3  # relative width of certificates that are no better than discrete laws
 _INSIDE = Fraction(7, 8)  # the places of a proof end where δ is this share of the slack
 _ORDERS: tuple[Order, ...] = ("remove", "add")
+
+
+Curve = tuple[float, Callable[[Floats], Floats]]  # an ε, and a bound of the larger δ from 0 on, small there
 
 
 class CertifiedMu(NamedTuple):
@@ -121,7 +126,7 @@ def _lowest(logs: Floats, line: Floats, gap: Floats, inside: Any) -> tuple[Float
 # ---------------------------------------------------------------------- the smallest μ, with a proof
 
 
-def certified_mu(upper: Callable[[float], float], end: float, slack: float) -> float:
+def certified_mu(upper: Callable[[Floats], Floats], end: float, slack: float) -> float:
     """Return a μ with δ(ε) ≤ δ_μ(ε) + slack at every real ε in both orders, the smallest to six digits.
 
     Cells between two places are halved until their chords prove a μ that the places need (thm:certified-mu).
@@ -129,28 +134,36 @@ def certified_mu(upper: Callable[[float], float], end: float, slack: float) -> f
     Parameters
     ----------
     upper : callable
-        A certified upper bound of the larger δ of both orders at ε ≥ 0.
+        A certified upper bound of the larger δ of both orders at each entry of a vector ε ≥ 0.
     end : float
         An ε at which this bound is at most the slack.
     slack : float
         A positive number.
     """
-    x = np.linspace(0.0, end, _FIRST_PLACES)
-    y = np.array([upper(e) for e in x.tolist()])
+    x, mu = np.linspace(0.0, end, _FIRST_PLACES), 0.0
+    y = upper(x)
     for _ in range(_ROUNDS):
         y = np.minimum.accumulate(y)  # δ never rises
-        mu = _least_mu(x, y, slack)
-        wide = ~(_largest_gap(mu * (1.0 + 0.5 * _DIGITS), x[:-1], x[1:], y[:-1], y[1:])[0] <= slack)
+        beyond = np.flatnonzero(y <= slack)[1:]  # one place with so small a δ is enough
+        x, y = np.delete(x, beyond), np.delete(y, beyond)
+        mu = _least_mu(x, y, slack, mu)
+        wide = ~(_largest_gap(mu * (1.0 + 0.9 * _DIGITS), x[:-1], x[1:], y[:-1], y[1:])[0] <= slack)
         if not wide.any():
             break
         middle, at = (0.5 * (x[:-1] + x[1:]))[wide], np.flatnonzero(wide) + 1
-        x, y = np.insert(x, at, middle), np.insert(y, at, [upper(e) for e in middle.tolist()])
+        x, y = np.insert(x, at, middle), np.insert(y, at, upper(middle))
     more = _DIGITS
     while not _proved(mu * (1.0 + more), x, y, slack):
         more *= 2.0
         if not more < _MOST_RAISE:
             raise PrecisionError("no μ was proved; take a larger slack")
     return mu * (1.0 + more)
+
+
+def _shift_delta(epsilon: Any, mu: float) -> Any:
+    """Return δ_μ(ε) as a difference of two tails, quickly: to choose places, and for no proof."""
+    tail = scipy.special.log_ndtr(-epsilon / mu - 0.5 * mu)
+    return scipy.special.ndtr(0.5 * mu - epsilon / mu) - np.exp(epsilon + tail)
 
 
 def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) -> tuple[Floats, Floats]:
@@ -164,23 +177,28 @@ def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) ->
         place = np.clip(np.where(np.isnan(place), a, place), a, b)
         share = np.expm1(place - a) / np.expm1(b - a)
     chord = at_a + (at_b - at_a) * np.where(a < b, share, 0.0)
-    return chord - mean_shift_delta(place, mu), place
+    return chord - _shift_delta(place, mu), place
 
 
-def _least_mu(x: Floats, y: Floats, slack: float) -> float:
-    """Return the smallest μ with δ ≤ δ_μ + slack at some places."""
+def _least_mu(x: Floats, y: Floats, slack: float, mu: float) -> float:
+    """Return the smallest μ, from a given one on, with δ ≤ δ_μ + slack at some places."""
 
-    def excess(mu: float) -> float:
-        return float((y - mean_shift_delta(x, mu)).max()) - slack
+    def excess(m: float, at: Any, bound: Any) -> Any:
+        return bound - slack - _shift_delta(at, m)
 
-    low, high = 0.0, 1.0
-    if excess(low) <= 0.0:
-        return 0.0
-    while not excess(high) <= 0.0:
-        low, high = high, 2.0 * high
-        if not high < math.inf:
-            raise PrecisionError("no μ is large enough; take a larger slack")
-    return float(scipy.optimize.brentq(excess, low, high, rtol=2.0**-30))
+    while True:
+        mu = max(mu, _LEAST_MU)
+        with np.errstate(over="ignore"):  # over the slope of δ_μ in μ
+            needs = excess(mu, x, y) * np.exp(0.5 * (0.5 * mu - x / mu) ** 2)
+        i = int(np.argmax(needs))
+        if not needs[i] > 0.0:
+            return mu
+        place, high = (float(x[i]), float(y[i])), 2.0 * mu
+        while not excess(high, *place) <= 0.0:
+            high *= 2.0
+            if not high < math.inf:
+                raise PrecisionError("no μ is large enough; take a larger slack")
+        mu = (1.0 + 2.0**-40) * float(scipy.optimize.brentq(excess, mu, high, args=place, rtol=2.0**-40))
 
 
 def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
@@ -189,12 +207,11 @@ def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
         return False
     touch = _largest_gap(mu, x[:-1], x[1:], y[:-1], y[1:])[1]
     with precision(_BITS):
-        shift, square = arb(mu), arb(mu) ** 2
-        z = [arb(e).exp() for e in x.tolist()]
+        half, root = arb(mu) ** 2 / 2, arb(2).sqrt() * arb(mu)
+        z, bounds = [arb(e).exp() for e in x.tolist()], [arb(bound) - slack for bound in y.tolist()]
         for i, e in enumerate(touch.tolist()):
-            value, at = mean_shift_ball(arb(e), square) + slack, arb(e).exp()
-            slope = ((arb(e) + square / 2) / (arb(2).sqrt() * shift)).erfc() / 2
-            if not all(value - slope * (z[k] - at) >= arb(float(y[k])) for k in (i, i + 1)):
+            p, q = ((arb(e) - half) / root).erfc() / 2, ((arb(e) + half) / root).erfc() / 2
+            if not (p - z[i] * q >= bounds[i] and p - z[i + 1] * q >= bounds[i + 1]):
                 return False
     return True
 
@@ -307,8 +324,7 @@ class Risks:
         4.0
         """
         orders = as_reals("order", order)
-        if not (orders >= 1).all():
-            raise ParameterError("order", "be at least 1", order)
+        require((orders >= 1).all(), "order", "be at least 1", order)
         values = np.full(orders.size, math.inf)
         if not self.failure_probability and not any(group.singular for group in self.groups):
             both = [Composition([(g.law(one), g.count) for g in self.groups], one) for one in _ORDERS]
@@ -337,26 +353,62 @@ class Risks:
         CertifiedMu(mu=1.0, slack=1e-10)
         """
         given = as_scalar("slack", slack)
-        if not 0 <= given < 1:
-            raise ParameterError("slack", "be at least 0 and below 1", given)
+        require(0 <= given < 1, "slack", "be at least 0 and below 1", given)
         failure = Fraction(self.failure_probability)
         if given < failure or any(group.singular for group in self.groups):
             return CertifiedMu(math.inf, given)
         tails, left = _dominating_shift(self.groups), down(Fraction(given) - failure)
         if left == 0.0 or (tails < math.inf and not any(group.sampled for group in self.groups)):
             return CertifiedMu(tails, given)
-        aim = down(failure + Fraction(left) * _INSIDE)
-        end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
-        if not end < math.inf:
-            return CertifiedMu(tails, given)
-        return CertifiedMu(min(certified_mu(self._upper_curve(end, left), end, left), tails), given)
+        end, upper = self._upper_curve(left)
+        return CertifiedMu(min(certified_mu(upper, end, left), tails) if end < math.inf else tails, given)
 
-    def _upper_curve(self, end: float, size: float) -> Callable[[float], float]:
-        """Return a function that bounds the larger δ(ε) for 0 ≤ ε ≤ end, without the failure probability."""
+    def _upper_curve(self, size: float) -> Curve:
+        """Return an ε and a function that bounds the larger δ up to there, where it is below a size.
+
+        The failure probability does not count. A curve serves every larger size too, and is kept.
+        """
+        if known := [curve for least, curve in self._curves.items() if least <= size]:
+            return known[0]
+        both = self._compositions("worst")
         with suppress(PrecisionError):
-            if (compositions := self._compositions("add")) and self.attained:
-                return UpperCurve(compositions[0], end, size)
-        return lambda e: max(self._certify(one, e, SAMPLED_WIDTH).upper for one in _ORDERS)
+            return self._curves.setdefault(size, _line_of_moments(both, size, exact=True))
+        aim = down(Fraction(self.failure_probability) + Fraction(size) * _INSIDE)
+        end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
+        box = max((self._certify(one, 0.5 * end, SAMPLED_WIDTH) for one in _ORDERS), key=lambda one: one.upper)
+        if both and box.width > _WIDE * box.upper:
+            with suppress(PrecisionError):
+                return self._curves.setdefault(size, _line_of_moments(both, size, exact=False))
+
+        def upper(epsilon: Floats) -> Floats:
+            bounds = [[self._certify(one, e, SAMPLED_WIDTH).upper for e in epsilon.tolist()] for one in _ORDERS]
+            return np.asarray(np.max(bounds, axis=0))
+
+        return end, upper
+
+    @cached_property
+    def _curves(self) -> dict[float, Curve]:
+        """Curves that are known, by the size for which they were made."""
+        return {}
+
+
+def _line_of_moments(both: list[Composition], size: float, *, exact: bool) -> Curve:
+    """Return a curve whose places cost next to nothing, from one line of moments for both orders, or one for each.
+
+    Without `exact` discrete laws stand in for all sampled steps.
+    """
+    if not both:
+        raise PrecisionError("one release has a closed form")
+    goal = math.log(size)
+    end = max(one.floats.guess(goal) for one in both)
+    while not all(one.below(end, goal) for one in both):
+        end *= _FARTHER
+    if exact:
+        with suppress(PrecisionError):
+            return end, UpperCurve(both[1], end, size, both=True)
+    symmetric = all(law.reversed() is law for law, _ in both[0].parts)
+    lines = [UpperCurve(one, end, size, both=False, exact=exact) for one in (both[:1] if symmetric else both)]
+    return end, lambda epsilon: np.maximum.reduce([line(epsilon) for line in lines])
 
 
 def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:

@@ -10,7 +10,7 @@ import pytest
 
 import ndis
 from ndis._exact import exact_array
-from ndis.auditing import AddAdversarial, Claim, ProjectionLaw, Search, audit
+from ndis.auditing import AddAdversarial, Claim, Domain, ProjectionLaw, Search, audit
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Mechanism
 from ndis.mechanisms.rounds import GaussianRounds
@@ -121,7 +121,8 @@ def test_a_lifted_model_on_its_data(lifted_logistic):
     x = unit_rows(6, 2)
     data = (x, np.where(x[:, 0] > 0, 1.0, -1.0))
     claim = Claim(1.0, 1e-5)
-    rules = [AddAdversarial(row_norm_bound=1.0, target_values=(-1.0, 1.0), generations=2, offspring=3, starts=1)]
+    domain = Domain(row_norm_bound=1.0, target_values=(-1.0, 1.0))
+    rules = [AddAdversarial(domain, generations=2, offspring=3, starts=1)]
     report = audit(claim, mechanism=lifted_logistic, data=data, search=Search(neighbours=rules))
     assert not report.refuted
     assert report.pairs_tried > 6

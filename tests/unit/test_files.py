@@ -9,15 +9,19 @@ import stat
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import ndis
+from ndis import _files as files
 from ndis._files import check_file, check_new_folder, write_file, write_folder
 from ndis.cli import app
+from ndis.cli.options import Output
 from ndis.errors import ParameterError
 
 SOURCE = str(Path(ndis.__file__).parents[1])
@@ -100,6 +104,34 @@ def test_what_cannot_be_an_output_is_said_before_data_are_read(here, no_data, ki
     before = sorted((p.name, p.lstat().st_mode) for p in here.iterdir())
     refused(run(kind, path))
     assert sorted((p.name, p.lstat().st_mode) for p in here.iterdir()) == before
+
+
+def writing(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command that writes files."""
+    for name, one in group.commands.items():
+        if isinstance(one, click.Group):
+            yield from writing(one, (*words, name))
+        elif any(isinstance(param, Output) for param in one.params):
+            yield (*words, name)
+
+
+@pytest.mark.parametrize("words", list(writing(app)), ids=" ".join)
+def test_the_ending_of_an_output_is_checked_before_anything_else(here, words):
+    """So nothing is read, and no budget is spent on a page that would hold JSON."""
+    result = CliRunner().invoke(app, [*words, "-o", "x.wrong"], prog_name="ndis")
+    said = "Missing argument" if words == ("ledger", "anchor") else "-o must end in "  # an anchor may have any name
+    assert said in refused(result)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("logistic", "no.csv"), "Missing option '--schema'"),
+        (("regress", "no.csv", *PUBLIC, "--target", "y", "--method", "sketch"), "-o must end in .json; got '.html'"),
+    ],
+)
+def test_a_page_is_refused_where_there_is_none(here, no_data, words, said):
+    assert said in refused(CliRunner().invoke(app, [*words, "-o", "fit.html"], prog_name="ndis"))
 
 
 @each_output
@@ -222,6 +254,35 @@ def test_a_killed_process_leaves_no_half_of_the_target(tmp_path, kind):
     assert mode(left) == 0o700
     write_file(tmp_path / "second", b"1")
     assert (tmp_path / "second").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("new", [True, False])
+def test_of_two_writers_of_a_new_file_one_is_refused(tmp_path, monkeypatch, new, links):
+    """The second file comes between the last look at the name and the moment at which it is taken."""
+    target, known = tmp_path / "x", files._fill
+
+    def overtaken(draft: Path, content: bytes) -> None:
+        known(draft, content)
+        monkeypatch.setattr(files, "_fill", known)
+        write_file(target, b"first", new=True)
+
+    monkeypatch.setattr(files, "_fill", overtaken)
+    if not links:  # as on file systems on which a file has one name
+        monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "not permitted")))
+    if new:
+        with pytest.raises(ParameterError, match=r"output must be a new file; got .*, which exists"):
+            write_file(target, b"second", new=True)
+    else:
+        write_file(target, b"second")  # it replaces a file that is there
+    assert target.read_bytes() == (b"first" if new else b"second")
+    assert [one.name for one in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_new_file_is_whole_where_files_have_one_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(PermissionError(1, "not permitted")))
+    write_file(tmp_path / "x", b"whole", new=True)
+    assert [(one.name, one.read_bytes(), mode(one)) for one in tmp_path.iterdir()] == [("x", b"whole", 0o600)]
 
 
 @pytest.mark.parametrize("link", [False, True])

@@ -199,7 +199,7 @@ class TestUsers:
             run_of("fixed-size", examples_per_user=2)
 
     def test_a_group_of_users_has_all_their_examples(self):
-        step = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01).repeat(10)
+        step = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.1).repeat(100)
         assert step.group(2).group(3).groups == step.group(6).groups
         assert "one person's records, up to 2, are there or not" in str(step.group(2).report(groups=()))
 

@@ -25,7 +25,7 @@ from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture, sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
-from ndis.enclosure import Enclosure
+from ndis.enclosure import Enclosure, largest
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.invariants import Invariants
 
@@ -380,8 +380,8 @@ def certified_epsilon(both: Sequence[Composition], target: float) -> float:
             for one in both:
                 epsilon = one.smallest_epsilon(aim * target, epsilon)
         except PrecisionError:
-            return max(one.certified_epsilon(target) for one in both)
-        upper = max(one.certify(epsilon, SAMPLED_WIDTH).upper for one in both)
+            return largest(one.certified_epsilon(target) for one in both)
+        upper = largest(one.certify(epsilon, SAMPLED_WIDTH).upper for one in both)
         if upper <= target:
             return epsilon
         aim *= (1.0 - 2.0**-20) * target / max(upper, target)

@@ -18,11 +18,29 @@ from ndis.auditing.claim import Claim, Proof
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
 from ndis.auditing.training import Finding, TrainingLoop, TrainingReport, audit_training
-from ndis.auditing.witness import DrawnCurve, Witness
+from ndis.auditing.witness import Witness
 from ndis.mechanisms.sketch_law import ProjectionLaw
 
 __all__ = [
-    "AddAdversarial", "AddRows", "AuditReport", "Claim", "DataSet", "Domain", "DrawnCurve", "Finding", "Gaussian",
-    "PairBatch", "ProjectionLaw", "Proof", "RemoveEach", "ReplaceAdversarial", "ReplaceEach", "Search", "TrainingLoop",
-    "TrainingReport", "Witness", "audit", "audit_training", "check_sensitivity",
-]  # fmt: skip
+    "AddAdversarial",
+    "AddRows",
+    "AuditReport",
+    "Claim",
+    "DataSet",
+    "Domain",
+    "Finding",
+    "Gaussian",
+    "PairBatch",
+    "ProjectionLaw",
+    "Proof",
+    "RemoveEach",
+    "ReplaceAdversarial",
+    "ReplaceEach",
+    "Search",
+    "TrainingLoop",
+    "TrainingReport",
+    "Witness",
+    "audit",
+    "audit_training",
+    "check_sensitivity",
+]

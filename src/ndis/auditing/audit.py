@@ -31,13 +31,27 @@ _DISAGREE = (
     "mechanism is false on these data"
 )
 _REMOVALS = Search()
+_AGAIN = (
+    "# or certify the pair shown again, from the JSON of this report",
+    "from ndis.auditing import AuditReport",
+    'AuditReport.from_json(open("audit.json").read()).witness.recheck()',
+)
 _CHECK = "go through the checklist below; the proof holds only if every line of it does"
 
 
 def audit(
-    claim: Claim, *, pairs: Any = None, algorithm: Algorithm | None = None, mechanism: Any = None, data: Any = None,
-    search: Search = _REMOVALS, title: str = "", data_name: str = "", workers: int = 1, progress: bool | None = None,
-) -> AuditReport:  # fmt: skip
+    claim: Claim,
+    *,
+    pairs: Any = None,
+    algorithm: Algorithm | None = None,
+    mechanism: Any = None,
+    data: Any = None,
+    search: Search = _REMOVALS,
+    title: str = "",
+    data_name: str = "",
+    workers: int = 1,
+    progress: bool | None = None,
+) -> AuditReport:
     """Try to refute a claim of differential privacy by certified lower bounds on δ over pairs of neighbours.
 
     Give one of `pairs`, `algorithm` or `mechanism`. The audit tests every pair in both orders.
@@ -96,8 +110,8 @@ def audit(
     kind, value = chosen[0], sources[chosen[0]]
     table = None if data is None else as_data_set(data)
     rows = None
-    if table is None and search is not _REMOVALS and search.stated:
-        raise ParameterError(" and ".join(search.stated), "come with data", "none")
+    if table is None and search.neighbours is not None:
+        raise ParameterError("neighbours", "come with data", "none")
     if pairs is not None:
         if table is not None or workers != 1:
             raise ParameterError("data and workers", "be left out with pairs, for which no algorithm runs", "one")
@@ -152,30 +166,21 @@ def _given(tried: int) -> tuple[str, ...]:
 
 def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int) -> str:
     """Write the call, with the names and digests of its arguments."""
-    text = f"ndis.auditing.{claim!r}"
-    again = (
-        "# or certify the pair shown again, from the JSON of this report",
-        "from ndis.auditing import AuditReport",
-        'AuditReport.from_json(open("audit.json").read()).witness.recheck()',
-    )
     made = call_of(value) if kind == "mechanism" and data is None else None
     if made is not None:
-        return "\n".join(["import ndis", made[0], f"ndis.audit({text}, mechanism={made[1]})", *again])
-    lines = ["# a sketch of the call: put your own objects in place of the names and of every …"]
-    given = f"{kind}=…"
-    if kind != "pairs":
-        given = f"{kind}={_name(value) if kind == 'algorithm' else type(value).__name__}"
+        lines, given = ["import ndis", made[0]], made[1]
+    else:
+        lines = ["# a sketch of the call: put your own objects in place of the names and of every …"]
+        given = {"pairs": "…", "algorithm": _name(value), "mechanism": type(value).__name__}[kind]
     if data is not None:
         given += f", data=…, search=Search(…, random_state={random_state})"
     if rows is not None:
         lines.append(f"# the digest of data is {edits.digest(*edits.parts_of(rows))}")
-    return "\n".join([*lines, f"ndis.audit({text}, {given})", *again])
+    return "\n".join([*lines, f"ndis.audit(ndis.auditing.{claim!r}, {kind}={given})", *_AGAIN])
 
 
 def _name(algorithm: Any) -> str:
     """Return the name that an algorithm has, or module and name of the function or of the class of the object."""
-    if isinstance(getattr(algorithm, "name", None), str):
-        return str(algorithm.name)
     function = getattr(algorithm, "func", algorithm)
     function = function if hasattr(function, "__qualname__") else type(function)
-    return f"{function.__module__}.{function.__qualname__}"
+    return str(getattr(algorithm, "name", f"{function.__module__}.{function.__qualname__}"))

@@ -6,6 +6,7 @@ The profile of a mechanism is an upper bound over all neighbours. It refutes not
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -194,31 +195,28 @@ def _provable(mechanism: Any, claim: Claim, delta: float) -> tuple[float, str] |
 
 def _calibrated(mechanism: Any, claim: Claim) -> str | None:
     """Return the noise that makes the claim true for all neighbours, if calibration finds it."""
-    law = as_projection(mechanism)
-    true = "the claim is then true for all neighbours;"
-    try:
-        # no noise is enough for δ = 0, which `budget` refuses
+    law: Any = as_projection(mechanism)
+    stages: Any = getattr(mechanism, "stages", ())
+    own: Any
+    find: Any
+    if law is not None:
+        kind, name, own, find = "RandomProjection", "ridge", law, partial(smallest_ridge, law)
+    elif isinstance(mechanism, GaussianMechanism):
+        public = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency")}
+        kind, name, own, find = "GaussianMechanism", "noise_std", mechanism, partial(mechanism.calibrated, **public)
+    elif isinstance(mechanism, DPSGD) and len(stages) == 1:
+        public = {name: value for name, value in stages[0].arguments().items() if name != "noise_multiplier"}
+        kind, name, own, find = "DPSGD", "noise_multiplier", stages[0], partial(DPSGD.calibrated, **public)
+    else:
+        return None
+    try:  # no noise is enough for δ = 0, which `budget` refuses
         budgets: list[Any] = [dict(zip(("epsilon", "delta"), budget(*point), strict=True)) for point in claim.points]
-        if law is not None:
-            ridge = at_most(max(smallest_ridge(law, **one) for one in budgets))
-            old = plain(law.ridge)
-            return f"raise the ridge from {old} to {ridge}: {true} RandomProjection.calibrated finds this ridge"
-        if isinstance(mechanism, GaussianMechanism):
-            public: Any = {name: getattr(mechanism, name) for name in ("sensitivity", "adjacency")}
-            noise = at_most(max(GaussianMechanism.calibrated(**one, **public).noise_std for one in budgets))
-            old = plain(mechanism.noise_std)
-            return f"raise noise_std from {old} to {noise}: {true} GaussianMechanism.calibrated finds this noise"
-        if isinstance(mechanism, DPSGD) and len(mechanism.stages) == 1:
-            (stage,) = mechanism.stages
-            public = {name: value for name, value in stage.arguments().items() if name != "noise_multiplier"}
-            noise = at_most(max(DPSGD.calibrated(**one, **public).noise_multiplier for one in budgets))
-            return (
-                f"raise noise_multiplier from {plain(stage.noise_multiplier)} to about {noise}, rounded up: with the "
-                f"same sampling and steps {true} DPSGD.calibrated finds this noise"
-            )
+        values = [find(**one) for one in budgets]
     except NdisError:
-        pass
-    return None
+        return None
+    noise = at_most(max(getattr(value, name, value) for value in values))
+    true = "with all else unchanged the claim is then true for all neighbours"
+    return f"raise {name} from {plain(getattr(own, name))} to {noise}: {true}; {kind}.calibrated finds this number"
 
 
 def _more_noise(witness: Witness, claim: Claim, mechanism: Any) -> str | None:

@@ -13,8 +13,8 @@ import math
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from ndis.auditing.claim import Claim
 from ndis.auditing.witness import SIDES, Side, Witness, best_event
@@ -24,6 +24,7 @@ from ndis.profile import Group, PrivacyProfile, StepGroup
 from ndis.spectrum import certified
 from ndis.spectrum.origins import enclose as enclose_origins
 
+Item = TypeVar("Item")
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
 _SAME_RANK = 9  # decimals of log δ; a smaller difference does not put one candidate before another
@@ -143,23 +144,21 @@ def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.
     return value, SCREEN_MARGIN * (1.0 + math.fabs(value)) + 4.0 * uncertainty + max(higher - value, 0.0)
 
 
-@contextmanager
-def counter(progress: bool | None, noun: str) -> Iterator[Callable[[], None]]:
-    """Yield a function to call once for each finished piece of work. None shows a counter only on a terminal.
+def counted(items: Iterable[Item], progress: bool | None, noun: str) -> Iterator[Item]:
+    """Yield the items, and count them for the user. None shows a counter only on a terminal.
 
-    >>> with counter(False, "neighbours") as advance:
-    ...     advance()
+    >>> list(counted([1, 2], False, "neighbours"))
+    [1, 2]
     """
     if not (sys.stderr.isatty() if progress is None else progress):
-        yield lambda: None
+        yield from items
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.completed} " + noun), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as display:
-        task = display.add_task("audit", total=None)
-        yield lambda: display.advance(task)
+        yield from display.track(items, total=None)
 
 
 # ---------------------------------------------------------------------- those that matter
@@ -320,18 +319,16 @@ def _certified(above: list[Candidate], progress: bool | None) -> tuple[Candidate
     """Return the first candidate that certificates convict; if there is none, the first one that they leave open."""
     undecided: Candidate | None = None
     answers: dict[tuple[bytes, Side, float, float], bool | None] = {}  # equal pairs are certified once
-    with counter(progress, "certificates") as advance:
-        for candidate in above:
-            profile = candidate.make()
-            inputs = [(g.exact_inputs(), g.count) for g in profile.groups]
-            key = (pickle.dumps(inputs), candidate.side, candidate.epsilon, candidate.delta)
-            if key not in answers:
-                answers[key] = _answer(candidate, profile)
-            advance()
-            if answers[key]:
-                return candidate, None
-            if answers[key] is None and undecided is None:
-                undecided = candidate
+    for candidate in counted(above, progress, "certificates"):
+        profile = candidate.make()
+        inputs = [(g.exact_inputs(), g.count) for g in profile.groups]
+        key = (pickle.dumps(inputs), candidate.side, candidate.epsilon, candidate.delta)
+        if key not in answers:
+            answers[key] = _answer(candidate, profile)
+        if answers[key]:
+            return candidate, None
+        if answers[key] is None and undecided is None:
+            undecided = candidate
     return None, undecided
 
 

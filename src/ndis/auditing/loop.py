@@ -18,16 +18,13 @@ from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-SAMPLERS = (
-    "poisson", "allocation", "shuffled", "fixed-size", "sequential", "full-batch", "with-replacement", "weighted",
-    "never-empty", "accumulated", "unknown",
-)  # fmt: skip
 _CLIPPING = ("record", "batch", "adaptive", "none")
 _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
 _PUBLIC = ("records", "rate", "normaliser")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
 WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "unknown")
+SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *WITHOUT_THEOREM)
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {

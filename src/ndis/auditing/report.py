@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +21,17 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from ndis._files import check_format, loads, only_keys, read_bytes
+from ndis._validate import as_vector
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
-from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, DrawnCurve, Witness, curve_of, outcome_words
-from ndis.errors import ParameterError
+from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, Point, Witness, outcome_words, probability
+from ndis.errors import ParameterError, PrecisionError
 from ndis.pages.html import Page, chart, number, render, sentence
 from ndis.pages.text import equation, few, plain, unbroken
 
 __all__ = ["AuditReport"]
 
-_FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 2
+_FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 3
 # The types of fields by their annotations.
 _KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
 _OPTIONAL = ("mechanism", "noise_depends", "data_used")  # some reports lack it
@@ -46,6 +48,9 @@ NOISE_DEPENDS = (
     "the noise depends on the data, and no test then stands for all data sets: fix the noise beforehand, or use a "
     "mechanism with a proof"
 )
+_POINTS = 161  # points of a curve
+_BEYOND_CLAIM, _BEYOND_REFUTED, _FARTHEST = 1.3, 1.15, 12.0  # right end of the axis, as factors
+_SHOWN_BELOW = 1e-6  # how far below the smallest claimed δ the curve goes, as a factor
 _DIGITS, _MOST_DIGITS = 4, 10  # digits of a probability in floats: those shown, and those that mean something
 _EMBEDDED = re.compile(rb'href="data:application/json;base64,([^"]*)"')  # the JSON of a page
 _LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentence shows
@@ -95,8 +100,8 @@ class AuditReport(Page):
         data sets.
     data_used : str
         "yes" if numbers of the report come from data, "no" if none do; empty if only the user knows, as for pairs.
-    computed_curve : DrawnCurve or None
-        The curve, if it is already known; `drawn` computes it otherwise.
+    computed_curve : tuple of (ε, δ), or None
+        The curve, if it is already known; `curve` computes it otherwise.
 
     Examples
     --------
@@ -131,7 +136,7 @@ class AuditReport(Page):
     mechanism: str = ""
     noise_depends: bool = False
     data_used: str = ""
-    computed_curve: DrawnCurve | None = None
+    computed_curve: tuple[Point, ...] | None = None
 
     def __post_init__(self) -> None:
         for name, kind in ((one.name, _KINDS[one.type]) for one in fields(self) if one.type in _KINDS):
@@ -188,8 +193,8 @@ class AuditReport(Page):
         return self.proof is not None
 
     @cached_property
-    def drawn(self) -> DrawnCurve | None:
-        """Compute the curve of the witness for the picture, once; None without a witness."""
+    def curve(self) -> tuple[Point, ...] | None:
+        """Compute points (ε, δ) of the witness for the picture, once; None without a witness."""
         if self.computed_curve is not None or self.witness is None:
             return self.computed_curve
         return curve_of(self.witness, self.claim.points, self.epsilon_refuted)
@@ -213,8 +218,9 @@ class AuditReport(Page):
         values: dict[str, Any] = {name: getattr(self, name, None) for name in names if name != "computed_curve"}
         values |= {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
         values |= {"format": _FORMAT, "format_version": _FORMAT_VERSION, "claim": claim_to_dict(self.claim)}
-        parts = {"proof": self.proof, "witness": self.witness, "curve": self.drawn}
+        parts = {"proof": self.proof, "witness": self.witness}
         values |= {name: None if value is None else value.to_dict() for name, value in parts.items()}
+        values["curve"] = None if self.curve is None else [list(point) for point in self.curve]
         return values | ({"epsilon_refuted": "infinity"} if self.epsilon_refuted == math.inf else {})
 
     @classmethod
@@ -231,7 +237,7 @@ class AuditReport(Page):
         if item["epsilon_refuted"] == "infinity":
             values["epsilon_refuted"] = math.inf
         values["claim"] = claim_from_dict(item["claim"])
-        for key, read in (("witness", Witness.from_dict), ("proof", Proof.from_dict), ("curve", DrawnCurve.from_dict)):
+        for key, read in (("witness", Witness.from_dict), ("proof", Proof.from_dict), ("curve", curve_from_list)):
             if values.get(key) is not None:
                 values[key] = read(item[key])
         values["computed_curve"] = values.pop("curve", None)
@@ -331,29 +337,71 @@ def _tells(witness: Witness, *, refuted: bool) -> dict[str, Any] | None:
     allowed = min(1.0, math.exp(min(witness.epsilon, 700.0)) * q + witness.delta)
     enough = (d for d in range(_DIGITS, _MOST_DIGITS + 1) if float(f"{p:.{d}g}") > float(f"{allowed:.{d}g}"))
     digits = next(enough, None) if refuted else _DIGITS
-    shown = (_odd(x, digits or _DIGITS) for x in (p, q, allowed))
+    shown = (number(probability(x, digits or _DIGITS), plain(x)) for x in (p, q, allowed))
     what, here, there = _SIDES.get(witness.order, _SIDES[AS_GIVEN[0]])
     return dict(zip(("p", "q", "allowed"), shown, strict=True), what=what, here=here, there=there, apart=bool(digits))
 
 
-def _odd(x: float, digits: int) -> Markup:
-    """Write a probability in floats."""
-    return number(few(x, digits) if x > 1e-300 or x == 0.0 else f"less than {few(1e-300)}", plain(x))
-
-
 def _picture(report: AuditReport) -> Markup | None:
     """Draw the claim against the curve of the witness."""
-    witness, drawn = report.witness, report.drawn
-    if witness is None or drawn is None:
+    witness, curve = report.witness, report.curve
+    if witness is None or curve is None:
         return None
     description = (
         f"δ on a logarithmic axis against ε. The claimed point, {equation('ε', witness.epsilon)} and "
         f"{equation('δ', witness.delta)}, lies {'below' if report.refuted else 'not below'} the curve of the worst "
         "pair tested."
     )
-    words = "δ = 1 at every ε: revealed with certainty" if witness.revealing else ""
     if witness.revealing:
         description += " δ is exactly 1 at every ε: the record is revealed with certainty."
     false = (witness.epsilon, witness.delta) if report.refuted else None
-    points, claimed = drawn.points, report.claim.points
-    return chart(points, claimed, description=description, refuted=false, right=drawn.right, words=words)
+    return chart(curve, report.claim.points, description=description, refuted=false)
+
+
+# ---------------------------------------------------------------------- the curve
+
+
+def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) -> tuple[Point, ...]:
+    """Compute points (ε, δ) of a witness for a picture, in floats; `refuted` is the largest ε refuted.
+
+    A picture shows far fewer digits than floats have. If floats fail, the certified point of the witness is all.
+    """
+    right = _right_end(claimed[-1][0], refuted)
+    profile, side = witness.profile, witness.side
+    try:
+        floor = _floor([y for _, y in claimed if y > 0], float(profile.delta(0.0, order=side)))
+        end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
+        grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
+        points = list(zip(grid, profile.delta(grid, order=side).tolist(), strict=True))
+    except PrecisionError:
+        floor, points = 0.0, [(witness.epsilon, witness.enclosure.lower)]
+    return tuple((x, y) for x, y in points if y > 0 and y >= 0.5 * floor)
+
+
+def curve_from_list(plain: Any) -> tuple[Point, ...]:
+    """Read the points of a curve from JSON.
+
+    >>> curve_from_list([[0.0, 0.5], [1.0, 0.1]])
+    ((0.0, 0.5), (1.0, 0.1))
+    """
+    if not (isinstance(plain, list) and all(isinstance(point, list) and len(point) == 2 for point in plain)):
+        raise ParameterError("curve", "be a list of [epsilon, delta]", type(plain).__name__)
+    points = tuple((x, y) for x, y in (as_vector("points of the curve", point).tolist() for point in plain))
+    if not all(x >= 0 and 0 <= y <= 1 for x, y in points):
+        raise ParameterError("points of the curve", "have ε of at least 0 and δ between 0 and 1", "others")
+    return points
+
+
+def _right_end(claimed: float, refuted: float | None) -> float:
+    """Return an ε beyond the claim, and beyond the refuted range unless the claim would then be too small to see."""
+    edge = _BEYOND_REFUTED * refuted if refuted is not None and math.isfinite(refuted) else 0.0
+    if claimed > 0:
+        return max(_BEYOND_CLAIM * claimed, min(edge, _FARTHEST * claimed))
+    return edge if edge > 0 else 1.0
+
+
+def _floor(claimed: list[float], top: float) -> float:
+    """Return the smallest δ that is drawn."""
+    if not claimed:
+        return 1e-12 * top
+    return min(_SHOWN_BELOW * min(claimed), 1e-3 * top if top > 0 else 1.0)

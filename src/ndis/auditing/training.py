@@ -11,11 +11,13 @@ import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
 from ndis.auditing.audit import audit
 from ndis.auditing.claim import Claim, Proof, claim_to_dict
+from ndis.auditing.guarantees import described
 from ndis.auditing.loop import REFUTED, SOUND, UNKNOWN, WITHOUT_THEOREM, TrainingLoop
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
@@ -31,6 +33,7 @@ _NEXT = {
     SOUND: "check the assumptions: the proof holds only if all of them do",
     UNKNOWN: "do not publish under this claim: no theorem proves it",
 }
+_FAR_BELOW = "no data on which the output has a known law come near the claim"
 _ASSUMPTIONS = (
     "the loop does what is stated here: it samples, clips, adds noise and divides in this way",
     "the noisy sums are all that depends on the data, and the random bits of samples and noise are secret",
@@ -132,8 +135,9 @@ class TrainingReport:
     epsilon_guaranteed : float or None
         The ε that holds for all data at the largest claimed δ, on the safe side; None if no theorem gives one.
     findings : tuple of Finding
-    audit : AuditReport or None
-        The certificate, which can be saved and checked again; None if no data with a known law come near the claim.
+    audit : AuditReport
+        The certificate, a page that can be saved and checked again. It has no witness if no data with a known law come
+        near the claim.
 
     Examples
     --------
@@ -150,17 +154,17 @@ class TrainingReport:
     verdict: str
     epsilon_guaranteed: float | None
     findings: tuple[Finding, ...]
-    audit: AuditReport | None
+    audit: AuditReport
 
     @property
     def epsilon_refuted(self) -> float | None:
         """Return the largest ε that is known to be false at the claimed δ; None if there is none."""
-        return None if self.audit is None else self.audit.epsilon_refuted
+        return self.audit.epsilon_refuted
 
     def __str__(self) -> str:
         lines = [f"claim: {self.claim}", f"verdict: {self.verdict}"]
         delta = plain(max(self.claim.points, key=lambda point: point[1])[1])
-        if self.audit is not None and self.audit.refuted and self.audit.witness is not None:
+        if self.audit.refuted and self.audit.witness is not None:
             known = f"{at_least(self.epsilon_refuted)}" if self.epsilon_refuted is not None else "the claim"
             lines.append(f"true ε at δ = {plain(self.audit.witness.delta)}: at least {known}")
             lines.append(f"on {self.audit.witness.neighbours}")
@@ -181,7 +185,7 @@ class TrainingReport:
             "epsilon_guaranteed": "infinity" if guaranteed == math.inf else guaranteed,
             "findings": [asdict(one) for one in self.findings],
             "loop": asdict(self.loop),
-            "audit": None if self.audit is None else self.audit.to_dict(),
+            "audit": self.audit.to_dict(),
         }
 
     def to_json(self) -> str:
@@ -219,20 +223,27 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
             raise ParameterError("claim", "be given without a history", None)
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
-    report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else None
+    time = datetime.now(UTC).isoformat(timespec="minutes")
+    none = AuditReport(claim, False, None, None, 0.0, 0, (_FAR_BELOW,), (), "", date=time, mechanism=described(loop))
+    report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else none
     guaranteed, proved = _proved(loop, claim)
-    verdict = REFUTED if report and report.refuted else SOUND if proved else UNKNOWN
+    verdict = REFUTED if report.refuted else SOUND if proved else UNKNOWN
     findings = _findings(loop, verdict)
-    if report is not None:
-        proof = (
-            Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS) if verdict == SOUND else None
-        )
-        steps = (_NEXT[verdict], *(f"{one.name}: {one.repair}" for one in findings))
-        if verdict == UNKNOWN:  # a gate must not take the page for a pass
-            reasons = tuple(f"No guarantee is known. {one.name}: {one.why}" for one in findings)
-            holds = () if guaranteed is None else (f"ε = {at_most(guaranteed)} holds for all data at this δ.",)
-            report = replace(report, undecided=True, notes=(*reasons, *holds, *report.notes))
-        report = replace(report, proof=proof, next_steps=steps)
+    notes = report.notes
+    if verdict == UNKNOWN:  # a gate must not take the page for a pass
+        reasons = (f"no guarantee is known. {one.name}: {one.why}" for one in findings)
+        holds = () if guaranteed is None else (f"ε = {at_most(guaranteed)} holds for all data at this δ",)
+        notes = (*reasons, *holds, *notes)
+    proof = Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS)
+    report = replace(
+        report,
+        proof=proof if verdict == SOUND else None,
+        next_steps=(_NEXT[verdict], *(f"{one.name}: {one.repair}" for one in findings)),
+        undecided=verdict == UNKNOWN,
+        notes=notes,
+        reproduce=f"from ndis.auditing import Claim, TrainingLoop, audit_training\naudit_training({loop!r}, {claim!r})",
+        data_used="no",
+    )
     return TrainingReport(loop, claim, verdict, guaranteed, findings, report)
 
 

@@ -13,7 +13,7 @@ import click
 from ndis._files import only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
 from ndis.cli.files import read_pair, read_schema, table_options
-from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, option, written
+from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, listed, option, written
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
@@ -28,7 +28,6 @@ _KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES,
 _REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
 _NO_CLAIM = (".py", ".csv", ".parquet", ".arrow", ".npy")  # endings of programs and tables
 REPEATED: dict[str, Any] = {"multiple": True, "metavar": "PATH"}
-_COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
 
 
 @command(
@@ -39,8 +38,8 @@ _COLUMN = {"kind": str, "multiple": True, "metavar": "COLUMN"}
     option("--algorithm", "A function from data to (mean, covariance). It is run.", str, metavar="FILE.py:FUNCTION"),
     option("--mechanism", "A mechanism of ndis, or a function that makes one. It is run.", str, metavar="FILE.py:NAME"),
     option("--data", "Rows: a CSV, Parquet, Arrow or NPY file.", Path),
-    option("--columns", "Feature columns (all but the targets).", **_COLUMN),
-    option("--targets", "Columns that are targets; the algorithm then gets (X, y).", **_COLUMN),
+    listed("--columns", "Feature columns (all but the targets)."),
+    listed("--targets", "Columns that are targets; the algorithm then gets (X, y)."),
     HEADER,
     SCHEMA,
     option("--row-norm-bound", "Rows lie within this norm: make up other data there, and search for the worst row."),
@@ -175,9 +174,10 @@ def _arguments(request: dict[str, Any], claim: Any) -> dict[str, Any]:
         _ = arguments["algorithm"].func  # an unknown name fails before anything runs
     if "mechanism" in request:
         arguments["mechanism"] = load("mechanism", *request["mechanism"])
-    how = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
+    how: dict[str, Any] = {key: request[key] for key in ("columns", "targets", "header", "schema") if key in request}
     rows = _rows("data", request["data"]) if "data" in request else None
-    table = table_options(rows, **how, note=False) if rows is not None else {}
+    targets = how.get("targets", ())
+    table = table_options(rows, how, targets=targets, note=False) if rows is not None else {}
     table |= {"schema": read_schema(how["schema"])} if rows is None and "schema" in how else {}
     domain = _domain(request, table.get("schema"))
     alone = "algorithm" in request and not arguments.keys() & {"pairs", "mechanism"}
@@ -213,7 +213,7 @@ def _search(request: dict[str, Any], claim: Any, table: dict[str, Any], domain: 
     replaced = claim.adjacency == "replace-one"
     rules: list[Any] = [ReplaceEach(rows)] if replaced else [RemoveEach(), AddRows(rows)]
     if domain is not None:
-        rules.append((ReplaceAdversarial if replaced else AddAdversarial)(domain=domain))
+        rules.append((ReplaceAdversarial if replaced else AddAdversarial)(domain))
     return Search(neighbours=rules, **seconds)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis.cli.options import DATA, READING, command, option, written
+from ndis.cli.options import DATA, READING, command, need_one, option, written
 from ndis.cli.output import as_json_text, print_values
 from ndis.errors import ParameterError
 
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     option("--epsilon", "ε of the guarantee. Needed unless a noise is given."),
     option("--delta", "δ of the guarantee.", required=True),
     option("--noise-std", "Standard deviation of the noise, in place of ε."),
-    written("A new file for the count and its receipt, as JSON.", new=True),
+    written("A new file for the count and its receipt (.json).", ".json", new=True),
     *READING[1:],
 )
-def count(
-    data: Path, output: Path | None, header: bool, ledger: Path | None, slot: str | None, progress: bool | None,
-    as_json: bool, **public: Any,
-) -> None:  # fmt: skip
+def count(data: Path, output: Path | None, header: bool, as_json: bool, **given: Any) -> None:
     """Release the number of records of a file or folder. It has Gaussian noise and a receipt.
 
     One record more or less moves the number by 1. If a record is exchanged, the number stays, and needs no release.
@@ -40,9 +37,9 @@ def count(
     from ndis.data.paths import files_of, kind_of_files
     from ndis.ledger import pay
 
-    mechanism = _mechanism(**public)
+    mechanism = _mechanism(given["epsilon"], given["noise_std"], given["delta"])
     unnamed = kind_of_files(files_of(data)) == "csv" and not header  # a line is a record, whatever its columns are
-    table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=progress)
+    table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=given["progress"])
     if not table.width:
         raise ParameterError("data", "have at least one column", "none")
 
@@ -51,7 +48,7 @@ def count(
         parameters = {**made.receipt.parameters, "released": "number of records"}
         return replace(made, receipt=replace(made.receipt, parameters=parameters, digest=""))
 
-    release = pay(mechanism, make, ledger=ledger, slot=slot)
+    release = pay(mechanism, make, ledger=given["ledger"], slot=given["slot"])
     if output is not None:
         release.save(output)
     counted, receipt = float(release.values[0]), release.receipt
@@ -62,16 +59,14 @@ def count(
     print_values({"count": counted, "noise_std": mechanism.noise_std, **stated}, as_json=False)
 
 
-def _mechanism(*, epsilon: float | None, noise_std: float | None, delta: float) -> GaussianMechanism:
+def _mechanism(epsilon: float | None, noise_std: float | None, delta: float) -> GaussianMechanism:
     """Make the mechanism of a budget, or that of a noise."""
     from ndis.mechanisms.gaussian import GaussianMechanism
 
-    if (epsilon is None) == (noise_std is None):
-        given = "neither" if epsilon is None else "both"
-        raise ParameterError("epsilon and noise_std", "be one number, of the one or of the other", given)
-    if epsilon is None:
-        return GaussianMechanism.with_noise(noise_std=noise_std, delta=delta, sensitivity=1.0)  # type: ignore[arg-type]
-    return GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=1.0)
+    need_one("be one of --epsilon and --noise-std", epsilon, noise_std)
+    if noise_std is not None:
+        return GaussianMechanism.with_noise(noise_std=noise_std, delta=delta, sensitivity=1.0)
+    return GaussianMechanism.calibrated(epsilon=epsilon or 0.0, delta=delta, sensitivity=1.0)
 
 
 def _records(table: Table) -> int:

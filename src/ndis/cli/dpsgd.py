@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ndis._files import write_file
-from ndis.cli.options import BUDGET, JSON, PICTURES, choice, command, flag, option, written
-from ndis.cli.output import picture, print_rows, print_values
+from ndis.cli.options import BUDGET, JSON, PICTURES, choice, command, flag, need_one, option, written
+from ndis.cli.output import print_rows, print_values, write_picture
 from ndis.errors import ParameterError
 
-if TYPE_CHECKING:
-    from ndis.dpsgd import Sampling
-
 __all__ = ["dpsgd"]
+
+_OTHERS = ("epsilon", "sampling_rate", "steps", "bins", "max_batch_size")  # what a comparison does not take
 
 
 @command(
@@ -36,10 +34,7 @@ __all__ = ["dpsgd"]
     JSON,
     written("Draw ε against epochs here (png, svg, pdf) as well.", *PICTURES),
 )
-def dpsgd(
-    delta: float, noise_multiplier: float | None, epsilon: float | None, sampling: Sampling, compare: bool,
-    certify: bool, as_json: bool, output: Path | None, examples_per_user: int, **numbers: Any,
-) -> None:  # fmt: skip
+def dpsgd(delta: float, compare: bool, as_json: bool, output: Path | None, **given: Any) -> None:
     """Print ε of a DP-SGD training run. Or find the smallest noise multiplier for an ε.
 
     Example: ndis dpsgd --noise-multiplier 1.1 --batch-size 256 --records 60000 --epochs 60 --delta 1e-5
@@ -47,18 +42,17 @@ def dpsgd(
     from ndis.dpsgd import DPSGD
 
     if compare:
-        _compare(noise_multiplier, epsilon, delta, as_json, output, **numbers)
+        _compare(delta, as_json, output, given)
         return
-    plan = {"sampling": sampling, "examples_per_user": examples_per_user, **_plan(sampling, **numbers)}
-    if noise_multiplier is not None and epsilon is None:
-        run = DPSGD(noise_multiplier=noise_multiplier, **plan)
+    noise, epsilon, certify = given["noise_multiplier"], given["epsilon"], given["certify"]
+    plan = {"sampling": given["sampling"], "examples_per_user": given["examples_per_user"], **_plan(given)}
+    need_one("be one of --noise-multiplier and --epsilon", noise, epsilon)
+    if epsilon is None:
+        run = DPSGD(noise_multiplier=noise, **plan)
         spent = run.certified_epsilon(delta) if certify else run.epsilon(delta)
-    elif noise_multiplier is None and epsilon is not None:
+    else:
         run = DPSGD.calibrated(epsilon=epsilon, delta=delta, **plan)
         spent, certify = epsilon, True  # calibration ends with a certificate
-    else:
-        got = "neither" if epsilon is None else "both"
-        raise ParameterError("input", "be one of --noise-multiplier and --epsilon", got)
     (stage,) = run.stages
     about = {
         **stage.arguments(),
@@ -71,77 +65,70 @@ def dpsgd(
         "sampling": run.loop,
     }
     if output is not None:
-        write_file(output, picture(lambda ax: run.plot(delta, ax=ax), output.suffix))
+        write_picture(output, lambda ax: run.plot(delta, ax=ax))
     print_values(about if as_json else {key.replace("_", " "): value for key, value in about.items()}, as_json=as_json)
 
 
-def _compare(
-    noise_multiplier: float | None, epsilon: float | None, delta: float, as_json: bool, output: Path | None, **plan: Any
-) -> None:
+def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, Any]) -> None:
     """Print a table of all samplers for one training plan."""
     from ndis.dpsgd import DPSGD
 
-    needs = ("batch_size", "records", "epochs")
-    more = [name for name, value in plan.items() if value is not None and name not in needs]
-    if noise_multiplier is None or epsilon is not None or more or None in (plan[name] for name in needs):
+    needs = ("noise_multiplier", "batch_size", "records", "epochs")
+    own = {name: given[name] for name in needs}
+    if None in own.values() or any(given[name] is not None for name in _OTHERS):
         rule = "be --noise-multiplier, --batch-size, --records, --epochs and --delta with --compare"
         raise ParameterError("input", rule, "other options")
-    own = {name: plan[name] for name in needs}
-    rows = DPSGD.compare(noise_multiplier=noise_multiplier, delta=delta, **own)
-    names = [f"{row.run.stages[0].sampling} ({row.run.adjacency})" for row in rows]
+    rows = DPSGD.compare(delta=delta, **own)
+    runs = {f"{row.run.stages[0].sampling} ({row.run.adjacency})": row for row in rows}
     if output is not None:
-        lines = list(zip(names, rows, strict=True))
-        drawn = picture(lambda ax: [row.run.plot(delta, ax=ax, label=name) for name, row in lines], output.suffix)
-        write_file(output, drawn)
+        write_picture(output, lambda ax: [row.run.plot(delta, ax=ax, label=name) for name, row in runs.items()])
     table: list[dict[str, float | str]] = [
         {"sampling": name, "epsilon": row.epsilon, "at_least": row.lower, "loop": row.run.loop}
-        for name, row in zip(names, rows, strict=True)
+        for name, row in runs.items()
     ]
-    print_rows(table, as_json=as_json, noise_multiplier=noise_multiplier, delta=delta, **own)
+    print_rows(table, as_json=as_json, delta=delta, **own)
 
 
-def _plan(
-    sampling: Sampling, *, sampling_rate: float | None, batch_size: int | None, records: int | None,
-    epochs: float | None, steps: int | None, bins: int | None, max_batch_size: int | None,
-) -> dict[str, Any]:  # fmt: skip
+def _plan(given: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers that the sampler needs, from the options that people know."""
     from ndis.dpsgd import SAMPLERS
 
+    sampling, known = given["sampling"], dict(given)
     needs = SAMPLERS[sampling].needs
-    for name, value in (("bins", bins), ("max_batch_size", max_batch_size)):
-        if value is not None and name not in needs:
-            raise ParameterError(name, f"not be given for {sampling!r}", value)
+    for name in ("bins", "max_batch_size"):
+        if given[name] is not None and name not in needs:
+            raise ParameterError(name, f"not be given for {sampling!r}", given[name])
     if sampling == "allocation":
-        count = _steps(Fraction(1), epochs, steps)  # epochs that are begun count
-        if steps is not None:
-            raise ParameterError("steps", "not be given for 'allocation'", steps, "say --epochs")
-        return {"bins": bins or math.floor(1 / _rate(sampling_rate, batch_size, records)), "epochs": count}
-    rate = _rate(sampling_rate, batch_size, records if sampling != "truncated" or batch_size else None)
-    known: dict[str, Any] = {"batch_size": batch_size, "records": records, "max_batch_size": max_batch_size}
-    known |= {"sampling_rate": float(rate), "steps": _steps(rate, epochs, steps)}
+        known["epochs"] = _steps(Fraction(1), given["epochs"], given["steps"])  # epochs that are begun count
+        if given["steps"] is not None:
+            raise ParameterError("steps", "not be given for 'allocation'", given["steps"], "say --epochs")
+        known["bins"] = given["bins"] or math.floor(1 / _rate(given, given["records"]))
+    else:
+        rate = _rate(given, given["records"] if sampling != "truncated" or given["batch_size"] else None)
+        known |= {"sampling_rate": float(rate), "steps": _steps(rate, given["epochs"], given["steps"])}
     return {name: known[name] for name in needs}
 
 
-def _rate(sampling_rate: float | None, batch_size: int | None, records: int | None) -> Fraction:
+def _rate(given: dict[str, Any], records: Any) -> Fraction:
     """Return the sampling rate, exactly."""
-    if (sampling_rate is None) == (batch_size is None and records is None) or (batch_size is None) != (records is None):
-        got = "both" if sampling_rate is not None else "neither"
+    rate, size = given["sampling_rate"], given["batch_size"]
+    if (rate is None) == (size is None and records is None) or (size is None) != (records is None):
+        got = "both" if rate is not None else "neither"
         raise ParameterError("input", "be --sampling-rate, or --batch-size and --records", got)
-    if sampling_rate is None:
-        if not 1 <= (batch_size or 0) <= (records or 0):
-            raise ParameterError("--batch-size", "be at least 1 and at most --records", f"{batch_size} of {records}")
-        return Fraction(batch_size or 0, records or 0)
-    if not 0 < sampling_rate <= 1:
-        raise ParameterError("--sampling-rate", "be above 0 and at most 1", sampling_rate)
-    return Fraction(sampling_rate)
+    if rate is None:
+        if not 1 <= size <= records:
+            raise ParameterError("--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
+        return Fraction(size, records)
+    if not 0 < rate <= 1:
+        raise ParameterError("--sampling-rate", "be above 0 and at most 1", rate)
+    return Fraction(rate)
 
 
 def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
     """Return the number of steps; a step that is begun counts."""
-    if epochs is None and steps is not None:
-        return steps
-    if epochs is None or steps is not None:
-        raise ParameterError("input", "be one of --epochs and --steps", "neither" if epochs is None else "both")
+    need_one("be one of --epochs and --steps", epochs, steps)
+    if epochs is None:
+        return steps  # type: ignore[return-value]  # one of both
     if not 0 < epochs < math.inf:
         raise ParameterError("--epochs", "be positive and finite", epochs)
     return math.ceil(Fraction(epochs) / rate)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,17 +78,15 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
 # ---------------------------------------------------------------------- private tables
 
 
-def table_options(
-    data: Any, *, columns: Any = (), targets: Any = (), header: bool = False, schema: Path | None = None,
-    note: bool = True,
-) -> dict[str, Any]:  # fmt: skip
-    """Return `columns`, `targets`, `header` and `schema` as the library takes them for these data.
+def table_options(data: Any, given: Mapping[str, Any], *, targets: Any = (), note: bool = True) -> dict[str, Any]:
+    """Return `columns`, `targets`, `header` and `schema` of a command as the library takes them for these data.
 
     A CSV file needs a header or the names of all its columns; with a schema, its order is enough. If the schema has no
     target, `targets` makes one of its columns the target. A word that is no name of a column may be its number.
     """
-    if schema is not None:
-        return {"header": header, **_with_schema(data, columns, targets, header, schema)}
+    columns, header = given.get("columns", ()), given.get("header", False)
+    if given.get("schema") is not None:
+        return {"header": header, **_with_schema(data, columns, targets, header, given["schema"])}
     from ndis.data import open_table
 
     names = names_of(columns)

@@ -11,7 +11,7 @@ import click
 
 from ndis._files import only_keys, read_object, write_file
 from ndis.cli.files import read_profile
-from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice, command, option, written
+from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice, command, listed, option, written
 from ndis.cli.output import print_values
 from ndis.cli.sketch import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
@@ -106,7 +106,7 @@ def show(path: Path, as_json: bool) -> None:
 @command(
     _LEDGER,
     option("--receipt", "A receipt that the ledger paid for, or an anchor.", Path, multiple=True, metavar="FILE"),
-    option("--head", "An entry that you noted, as NUMBER:DIGEST.", str, multiple=True, metavar="HEAD"),
+    listed("--head", "An entry that you noted, as NUMBER:DIGEST.", "HEAD"),
 )
 def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     """Check the chain, every total and the guarantee again; status 2 if something does not fit.
@@ -140,7 +140,7 @@ def anchor(path: Path, output: Path | None) -> None:
         write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n", new=True)
 
 
-@command(_LEDGER, written("Write the report here (.html or .json).", *PAGES, required=True))
+@command(_LEDGER, written("A new file for the report (.html or .json).", *PAGES, new=True, required=True))
 def export(path: Path, output: Path) -> None:
     """Write the report of a ledger as a page or as JSON. It holds no private values.
 
@@ -150,7 +150,7 @@ def export(path: Path, output: Path) -> None:
 
     report = Ledger(path).report()
     text = report.to_json() if output.suffix.lower() == ".json" else report.to_html()
-    write_file(output, text.encode() + b"\n")
+    write_file(output, text.encode() + b"\n", new=True)
 
 
 ledger = Commands(

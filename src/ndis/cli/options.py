@@ -28,23 +28,30 @@ PAGES, PICTURES = (".html", ".json"), (".png", ".svg", ".pdf")  # endings of fil
 Params = Sequence["click.Parameter | Params"]
 
 
+class Output(click.Option):
+    """An option that names files to write."""
+
+
 class Command(click.Command):
-    """A command must print its help if no word follows it."""
+    """A command must print its help if no word follows it, and must not write what it reads."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the words. Two numbers for one option may come as one word, 0,5."""
-        pairs = {name for param in self.params if param.nargs == 2 for name in param.opts}
-        words: list[str] = []
-        for word in args or ["--help"]:
-            name, given, value = word.partition("=")
-            if given and name in pairs:
-                words += [name, *value.split(",")]
-            else:
-                words += word.split(",") if words and words[-1] in pairs and word.count(",") == 1 else [word]
-        unread = super().parse_args(ctx, words)
+        """Read the words, and compare the files that are written with those that are read."""
+        unread = super().parse_args(ctx, args or ["--help"])
         names = [str(param.name) for param in self.params if param.expose_value]
         ctx.params = {name: ctx.params[name] for name in names}  # in the order of the help
+        outputs = {str(param.name) for param in self.params if isinstance(param, Output)}
+        named = [(name, one) for name, value in ctx.params.items() for one in _existing(value)]
+        for name, path in named:
+            if name in outputs and any(os.path.samefile(path, one) for other, one in named if other not in outputs):
+                raise ParameterError(name, "be another file than those that are read", repr(str(path)))
         return unread
+
+
+def _existing(value: Any) -> list[Path]:
+    """Return the existing files and folders among the values of a parameter."""
+    values = value if isinstance(value, tuple | list) else [value]
+    return [one for one in values if isinstance(one, Path) and os.path.exists(one)]
 
 
 class Commands(click.Group):
@@ -124,14 +131,8 @@ def command(*params: click.Parameter | Params, name: str | None = None) -> Calla
         return [one for item in items for one in ([item] if isinstance(item, click.Parameter) else flat(item))]
 
     def make(function: Callable[..., None]) -> Command:
-        settings = {"show_default": True, "max_content_width": 120}
-        return Command(
-            name or function.__name__,
-            params=flat(params),
-            callback=function,
-            help=getdoc(function),
-            context_settings=settings,
-        )
+        settings, words = {"show_default": True, "max_content_width": 120}, name or function.__name__
+        return Command(words, settings, callback=function, params=flat(params), help=getdoc(function))
 
     return make
 
@@ -141,18 +142,30 @@ def option(names: str, help: str, kind: Any = float, **more: Any) -> click.Optio
     return click.Option(names.split(), type=kind, help=help, **more)
 
 
+def listed(names: str, help: str, metavar: str = "NAMES", **more: Any) -> click.Option:
+    """Declare an option that takes several words, separated by commas or repeated."""
+    return option(names, help, str, multiple=True, metavar=metavar, **more)
+
+
 def written(help: str, *endings: str, names: str = "--output -o", new: bool = False, **more: Any) -> click.Option:
     """Declare an option for files to write. A path that cannot be written is refused before anything runs."""
 
     def check(_: click.Context, param: click.Parameter, value: Any) -> Any:
         for path in value if isinstance(value, tuple) else [value] * (value is not None):
             if endings and path.suffix.lower() not in endings:
-                rule = f"end in {', '.join(endings[:-1])} or {endings[-1]}"
-                raise ParameterError(str(param.name), rule, repr(path.suffix))
+                rule = " or ".join(filter(None, (", ".join(endings[:-1]), endings[-1])))
+                raise ParameterError(str(param.name), f"end in {rule}", repr(path.suffix))
             check_file(path, name=str(param.name), new=new)
         return value
 
-    return option(names, help, Path, callback=check, **more)
+    return Output(names.split(), type=Path, help=help, callback=check, **more)
+
+
+def need_one(rule: str, *given: object) -> None:
+    """Refuse options that say one thing twice, or not at all; what is not given is None."""
+    said = sum(one is not None for one in given)
+    if said != 1:
+        raise ParameterError("input", rule, "both" if said else "neither")
 
 
 def flag(names: str, help: str) -> click.Option:
@@ -183,29 +196,20 @@ BUDGET = (
     option("--epsilon", "ε of the guarantee.", required=True),
     option("--delta", "δ of the guarantee.", required=True),
 )
-ROW_BOUND = option(
-    "--row-norm-bound", "Public bound of the norm of a row; longer rows are clipped. Needed unless a schema is given."
-)
+ROW_BOUND = option("--row-norm-bound", "Public bound of the norm of a row; longer rows are clipped. A schema has one.")
 ADJACENCY = choice("--adjacency", "Which data sets are neighbours.", "add-remove replace-one", "add-remove")
+GUARANTEE = (*BUDGET, ADJACENCY)
 HEADER = flag("--header", "The first line of every CSV file holds column names, which are public.")
 SCHEMA = option("--schema", "TOML file with public ranges and categories; see 'ndis schema'.", Path, metavar="FILE")
 CERTIFY = flag("--certify", "Rigorous bounds, by ball arithmetic from the exact inputs.")
-JSON = flag("--json as_json", "Print JSON.")
-NULL_JSON = flag("--json as_json", "Print JSON; null stands for what does not exist.")
+JSON = flag("--json as_json", "Print JSON; null stands for what does not exist.")
 READING = (
-    option(
-        "--columns",
-        "Feature columns, by name or number (all but the targets). For CSV without --header: the names of all columns, "
-        "in order.",
-        str,
-        multiple=True,
-        metavar="NAMES",
-    ),
+    listed("--columns", "Feature columns, by name or number (all but targets). CSV without --header: all, in order."),
     HEADER,
     option("--ledger", "The budget ledger that pays; see 'ndis ledger'.", Path),
     option("--slot", "The slot of the ledger's plan.", str),
     option("--by", "Who asks, for the record of the ledger.", str, expose_value=False, callback=_recorded),
     option("--purpose", "What for, for the record of the ledger.", str, expose_value=False, callback=_recorded),
     click.Option(["--progress/--no-progress"], default=None, help="A progress bar (on a terminal unless said)."),
-    NULL_JSON,
+    JSON,
 )

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ndis import __version__
+from ndis._files import write_file
 from ndis.pages.text import printable
 
 
@@ -19,6 +20,13 @@ def as_json_text(values: Mapping[str, Any], *, ensure_ascii: bool = True) -> str
     """Return one JSON object that starts with the version of the package."""
     whole = {"ndis_version": __version__, **values}
     return json.dumps(whole, allow_nan=False, ensure_ascii=ensure_ascii, indent=2)
+
+
+def write_answer(path: Path | None, values: Mapping[str, Any], page: Callable[[], str]) -> None:
+    """Write values as JSON to a new file, or the page if its name ends in .html. Without a path nothing is written."""
+    if path is not None:
+        text = page() if path.suffix.lower() == ".html" else as_json_text(values)
+        write_file(path, text.encode() + b"\n", new=True)
 
 
 def print_rows(rows: Sequence[Mapping[str, float | str]], *, as_json: bool, **about: object) -> None:
@@ -46,15 +54,15 @@ def print_values(values: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(f"{printable(key).ljust(width)}  {printable(shown)}")
 
 
-def picture(draw: Callable[[Any], object], suffix: str) -> bytes:
-    """Return what `draw` draws on axes, as an image file in memory, in the format of the suffix."""
+def write_picture(path: Path, draw: Callable[[Any], object]) -> None:
+    """Write what `draw` draws on axes, in the format of the path's ending."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
     draw(figure.subplots())
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=suffix[1:].lower(), dpi=200)
-    return buffer.getvalue()
+    figure.savefig(buffer, format=path.suffix[1:].lower(), dpi=200)
+    write_file(path, buffer.getvalue())
 
 
 def place_of(error: BaseException) -> str:

@@ -11,8 +11,8 @@ import click
 
 from ndis._files import write_file
 from ndis.cli.files import table_options
-from ndis.cli.options import ADJACENCY, BUDGET, DATA, HEADER, READING, argument, command, option, written
-from ndis.cli.output import as_json_text
+from ndis.cli.options import DATA, GUARANTEE, HEADER, PAGES, READING, argument, command, option, written
+from ndis.cli.output import as_json_text, write_answer
 
 __all__ = ["logistic", "predict"]
 
@@ -21,7 +21,7 @@ __all__ = ["logistic", "predict"]
     argument("fit", "FIT"),
     DATA,
     HEADER,
-    written("A new CSV file for the predictions; they are printed unless given.", new=True),
+    written("A new file for the predictions (.csv); they are printed unless given.", ".csv", new=True),
 )
 def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
     """Predict every record of a file with a saved fit. Predictions of private records are private: do not publish them.
@@ -47,24 +47,20 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
 @command(
     DATA,
     option("--schema", "TOML file with public ranges, categories and a [target] of two classes.", Path, required=True),
-    BUDGET,
-    ADJACENCY,
-    written("A new file for coefficients and receipt, as JSON.", new=True),
+    GUARANTEE,
+    written("A new file for coefficients and receipt (.json), or a page (.html).", *PAGES, new=True),
     READING,
 )
-def logistic(
-    data: Path, schema: Path, columns: list[str], header: bool, output: Path | None, as_json: bool, **public: Any
-) -> None:
+def logistic(data: Path, output: Path | None, as_json: bool, progress: bool | None, **given: Any) -> None:
     """Fit a private logistic regression of a file or folder. Coefficients have intervals.
 
     Example: ndis logistic visits.csv --header --schema visits.toml --epsilon 1 --delta 1e-6 -o fit.json
     """
     from ndis.learn import LinearModel, PrivateLogisticRegression
 
-    how = table_options(data, columns=columns, header=header, schema=schema)
-    how["progress"] = public.pop("progress")
-    model = PrivateLogisticRegression(**public, schema=how.pop("schema"), intervals=True).fit_data(data, **how)
-    saved = LinearModel.of(model)
-    if output is not None:
-        saved.save(output)
-    click.echo(as_json_text(saved.to_dict()) if as_json else repr(model.summary()))
+    how = table_options(data, given)
+    reading = {name: how[name] for name in ("columns", "header")}
+    public = {name: value for name, value in {**given, **how}.items() if name not in reading}
+    model = PrivateLogisticRegression(**public, intervals=True).fit_data(data, **reading, progress=progress)
+    write_answer(output, saved := LinearModel.of(model).to_dict(), model.to_html)
+    click.echo(as_json_text(saved) if as_json else repr(model.summary()))

@@ -8,40 +8,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ndis._files import write_file
 from ndis.cli.files import table_options
-from ndis.cli.options import ADJACENCY, BUDGET, DATA, READING, ROW_BOUND, SCHEMA, choice, command, option, written
-from ndis.cli.output import as_json_text, print_values
+from ndis.cli.options import DATA, GUARANTEE, PAGES, READING, ROW_BOUND, SCHEMA, choice, command, option, written
+from ndis.cli.output import as_json_text, print_values, write_answer
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
+_PUBLIC = ("epsilon", "delta", "row_norm_bound", "target_bound", "adjacency", "schema", "ledger", "slot")
+
 
 @command(
     DATA,
-    BUDGET,
-    option(
-        "--target", "The target column, by name or number; left out if a schema has a [target].", str, metavar="NAME"
-    ),
+    GUARANTEE,
+    option("--target", "The target column, by name or number; not if a schema has a [target].", str, metavar="NAME"),
     ROW_BOUND,
-    option(
-        "--target-bound",
-        "Public bound of the absolute target; larger ones are clipped. Needed unless a schema is given.",
-    ),
+    option("--target-bound", "Public bound of the absolute target; larger ones are clipped. A schema has one."),
     SCHEMA,
     choice("--method", "One sketch, or rounds: less error, and intervals.", "sketch rounds", "rounds"),
     option("--alpha", "Penalty on squared coefficients; 0 is least squares.", default=0.0),
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
     option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
-    ADJACENCY,
-    written("A new file for coefficients and receipt, as JSON; if it ends in .html, a page.", new=True),
+    written("A new file for coefficients and receipt (.json), or a page of rounds (.html).", *PAGES, new=True),
     READING,
 )
-def regress(
-    data: Path, target: str | None, schema: Path | None, columns: list[str], header: bool, method: str, alpha: float,
-    sketch_size: int | None, output: Path | None, progress: bool | None, as_json: bool, **public: Any,
-) -> None:  # fmt: skip
+def regress(data: Path, target: str | None, method: str, output: Path | None, as_json: bool, **given: Any) -> None:
     """Fit a private linear regression of a file or folder. It works in rounds, with intervals, or from one sketch.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
@@ -49,9 +41,11 @@ def regress(
 
     Example: ndis regress records.csv --header --target y --epsilon 1 --delta 1e-6 --row-norm-bound 3 --target-bound 2
     """
-    if target is None and schema is None:
+    if target is None and given["schema"] is None:
         raise ParameterError("--target", "name the target column", "none", "or give a schema with a target")
-    how = table_options(data, columns=columns, targets=target or (), header=header, schema=schema)
+    if method == "sketch" and output is not None and output.suffix.lower() == ".html":
+        raise ParameterError("output", "end in .json", repr(output.suffix), "only --method rounds has a page")
+    how = table_options(data, given, targets=target or ())
     stated = how.pop("schema", None)
     if stated is not None and stated.target is None:
         remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
@@ -59,9 +53,8 @@ def regress(
     column, *more = how.pop("targets", None) or [target]
     if more:
         raise ParameterError("--target", "name one column", repr(target))
-    public["fit_intercept"] = public.pop("intercept")
-    model = _model(method, {**public, "schema": stated}, alpha=alpha, sketch_size=sketch_size)
-    model.fit_data(data, target=column, **how, progress=progress)
+    model = _model(method, {**given, "schema": stated})
+    model.fit_data(data, target=column, **how, progress=given["progress"])
     others = [i for i in range(model.n_features_in_ + 1) if i != column]
     learned = getattr(model, "feature_names_in_", how["columns"] or others)
     coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
@@ -69,13 +62,11 @@ def regress(
         "target": target if stated is None else stated.target_name,
         "prediction": {"coefficients": coefficients, "intercept": model.intercept_},
         **({"penalty": model.penalty_} if method == "sketch" else _inference(model)),
-        **_clipping(stated, public["target_bound"]),
+        **_clipping(stated, given["target_bound"]),
         **({} if stated is None else {"schema": stated.to_toml()}),
         "receipt": model.receipt_.to_dict(),
     }
-    if output is not None:
-        page = method == "rounds" and output.suffix.lower() == ".html"
-        write_file(output, (model.to_html() if page else as_json_text(values) + "\n").encode(), new=True)
+    write_answer(output, values, lambda: str(model.to_html()))
     if as_json:
         click.echo(as_json_text(values))
     elif method == "rounds":
@@ -88,14 +79,15 @@ def regress(
         print_values(coefficients, as_json=False)
 
 
-def _model(method: str, public: dict[str, Any], **sketch: Any) -> Any:
+def _model(method: str, given: dict[str, Any]) -> Any:
     from ndis.learn import PrivateLinearRegression, PrivateRidge
 
+    public = {name: given[name] for name in _PUBLIC} | {"fit_intercept": given["intercept"]}
     if method == "sketch":
-        return PrivateRidge(**public, **sketch)
+        return PrivateRidge(**public, alpha=given["alpha"], sketch_size=given["sketch_size"])
     for name, default in (("alpha", 0.0), ("sketch_size", None)):
-        if sketch[name] != default:
-            raise ParameterError(name, "be left out with --method rounds", sketch[name])
+        if given[name] != default:
+            raise ParameterError(name, "be left out with --method rounds", given[name])
     return PrivateLinearRegression(**public)
 
 

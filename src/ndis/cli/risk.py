@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ndis._files import read_object, write_file
+from ndis._files import read_object
 from ndis.cli.files import read_profile
-from ndis.cli.options import JSON, PAGES, PICTURES, argument, command, option, written
-from ndis.cli.output import picture
-from ndis.errors import ParameterError
+from ndis.cli.options import JSON, PAGES, PICTURES, argument, command, need_one, option, written
+from ndis.cli.output import write_picture
 
 __all__ = ["risk"]
 
@@ -26,10 +26,7 @@ __all__ = ["risk"]
     JSON,
     written("Write the card here: .html, .json, or a picture (.png, .svg, .pdf).", *PAGES, *PICTURES),
 )
-def risk(
-    file: Path | None, delta: float, noise_multiplier: float | None, sampling_rate: float, steps: int,
-    group: tuple[int, ...], title: str, as_json: bool, output: Path | None,
-) -> None:  # fmt: skip
+def risk(file: Path | None, delta: float, as_json: bool, output: Path | None, **given: Any) -> None:
     """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
 
     FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.
@@ -38,18 +35,16 @@ def risk(
     """
     from ndis.dpsgd import DPSGD
 
-    if (file is None) == (noise_multiplier is None):
-        raise ParameterError("input", "be FILE or --noise-multiplier", "neither" if file is None else "both")
-    if noise_multiplier is not None:
-        run = DPSGD(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps)
-        profile = run.profile()
-    elif read_object("file", file).get("format") == "ndis.DPSGD":  # type: ignore[arg-type]  # not None here
-        profile = DPSGD.from_json(file.read_bytes()).profile()  # type: ignore[union-attr]
+    need_one("be FILE or --noise-multiplier", file, given["noise_multiplier"])
+    if file is None:
+        profile = DPSGD(**{name: given[name] for name in ("noise_multiplier", "sampling_rate", "steps")}).profile()
+    elif read_object("file", file).get("format") == "ndis.DPSGD":
+        profile = DPSGD.from_json(file.read_bytes()).profile()
     else:
-        profile = read_profile(file)  # type: ignore[arg-type]
-    card = profile.report(delta, groups=group or (2, 5, 10), title=title)
+        profile = read_profile(file)
+    card = profile.report(delta, groups=given["group"] or (2, 5, 10), title=given["title"])
     click.echo(card.to_json() if as_json else str(card))
     if output is not None and output.suffix.lower() in PAGES:
         card.save(output)
     elif output is not None:
-        write_file(output, picture(lambda ax: profile.plot(ax=ax), output.suffix))
+        write_picture(output, lambda ax: profile.plot(ax=ax))

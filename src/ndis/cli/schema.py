@@ -8,14 +8,12 @@ import click
 
 from ndis._files import write_file
 from ndis.cli.files import names_of, table_options
-from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, option, written
+from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, listed, option, written
 from ndis.cli.output import as_json_text
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
 
-_COLUMNS = option(
-    "--columns", "Names of all columns of a CSV file without --header, in order.", str, multiple=True, metavar="NAMES"
-)
+_COLUMNS = listed("--columns", "Names of all columns of a CSV file without --header, in order.")
 
 
 @command(
@@ -23,7 +21,7 @@ _COLUMNS = option(
     _COLUMNS,
     HEADER,
     option("--target", "The target column.", str, metavar="NAME"),
-    written("A new file for the template (printed unless given).", new=True),
+    written("A new file for the template (.toml); it is printed unless given.", ".toml", new=True),
 )
 def init(data: Path, columns: list[str], header: bool, target: str | None, output: Path | None) -> None:
     """Write a schema to fill in, from names and types of columns. No cell is read.
@@ -69,15 +67,11 @@ def check(
         raise ParameterError("SCHEMA", "be given", "none")
     stated = Schema.from_toml(file)
     if data is not None:
-        names = table_options(data, columns=columns, header=header, schema=file)["columns"]
+        names = table_options(data, {"columns": columns, "header": header, "schema": file})["columns"]
         stated.table(data, columns=names, header=header)
     if as_json:
-        about = {
-            "encoded_columns": list(stated.feature_names),
-            "target": stated.target_name,
-            "row_norm_bound": stated.row_norm_bound,
-        }
-        click.echo(as_json_text(about, ensure_ascii=False))
+        about = {"encoded_columns": list(stated.feature_names), "target": stated.target_name}
+        click.echo(as_json_text({**about, "row_norm_bound": stated.row_norm_bound}, ensure_ascii=False))
         return
     click.echo(f"{len(stated.feature_names)} encoded columns: {', '.join(map(printable, stated.feature_names))}")
     click.echo(f"target: {printable(stated.target_name or 'none')}")

@@ -10,21 +10,7 @@ import click
 
 from ndis._files import check_new_folder
 from ndis.cli.files import read_schema, table_options
-from ndis.cli.options import (
-    ADJACENCY,
-    BUDGET,
-    DATA,
-    JSON,
-    NULL_JSON,
-    READING,
-    ROW_BOUND,
-    SCHEMA,
-    Commands,
-    choice,
-    command,
-    flag,
-    option,
-)  # fmt: skip
+from ndis.cli.options import DATA, GUARANTEE, JSON, READING, ROW_BOUND, SCHEMA, Commands, command, flag, listed, option
 from ndis.cli.output import print_values
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
@@ -34,15 +20,16 @@ if TYPE_CHECKING:
     from ndis.mechanisms.projection import SketchMechanism
     from ndis.mechanisms.releases import ProjectionRelease
 
+_SHARED = ("epsilon", "delta", "sketch_size", "row_norm_bound", "target_bound", "intercept", "adjacency")
+_TEST = ("test_noise_std", "failure_probability")  # numbers of propose-test-release
 # The public numbers from which a projection is calibrated.
 _PUBLIC = (
-    *BUDGET,
+    *GUARANTEE,
     option("--sketch-size", "Rows of the sketch.", int, required=True),
     ROW_BOUND,
     option("--target-bound", "Public bound of the target columns, clipped on their own."),
     SCHEMA,
     option("--intercept", "Append a constant column of this value."),
-    ADJACENCY,
     option("--rate", "Poisson sampling: every record enters with this probability."),
     flag("--ptr", "Propose-test-release: less ridge where a private test allows it."),
     option("--test-noise-std", "With --ptr: noise of the test (chosen unless given)."),
@@ -50,13 +37,13 @@ _PUBLIC = (
 )
 
 
-@command(_PUBLIC, NULL_JSON, name="projection")
+@command(_PUBLIC, JSON, name="projection")
 def calibrate_projection(schema: Path | None, as_json: bool, **given: Any) -> None:
     """Print the ridge of a random projection for a budget.
 
     Example: ndis calibrate projection --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 1
     """
-    public = _public(read_schema(schema), **given)
+    public = _public(read_schema(schema), given)
     mechanism = sketch_mechanism(public)
     values: dict[str, Any] = {"mechanism": type(mechanism).__name__}
     values |= {key: mechanism.arguments()[key] for key in public}
@@ -69,9 +56,8 @@ def calibrate_projection(schema: Path | None, as_json: bool, **given: Any) -> No
 
 
 @command(
-    BUDGET,
+    GUARANTEE,
     option("--sensitivity", "Public bound on the change of the query between neighbours.", default=1.0),
-    choice("--adjacency", "The neighbours of the sensitivity.", "add-remove replace-one", "add-remove"),
     JSON,
     name="gaussian",
 )
@@ -99,13 +85,10 @@ calibrate = Commands(
     DATA,
     _PUBLIC,
     option("--output -o", "A new folder for sketch.npz and receipt.json.", Path, required=True),
-    option("--target", "Target columns, which get a bound of their own.", str, multiple=True, metavar="NAMES"),
+    listed("--target", "Target columns, which get a bound of their own."),
     READING,
 )
-def sketch(
-    data: Path, output: Path, schema: Path | None, columns: list[str], header: bool, target: list[str], as_json: bool,
-    ledger: Path | None, slot: str | None, progress: bool | None, **given: Any,
-) -> None:  # fmt: skip
+def sketch(data: Path, output: Path, target: list[str], as_json: bool, **given: Any) -> None:
     """Release a private sketch of a file or folder. Its receipt comes with it.
 
     DATA is a CSV, Parquet, Arrow or NPY file, or a folder of CSV, Parquet or Arrow. With --schema, rows are taken in
@@ -118,16 +101,16 @@ def sketch(
     from ndis.ledger import pay
 
     check_new_folder(output)
-    how = table_options(data, columns=columns, targets=target, header=header, schema=schema)
-    mechanism = sketch_mechanism(_public(how.get("schema"), **given))
+    how = table_options(data, given, targets=target)
+    mechanism = sketch_mechanism(_public(how.get("schema"), given))
     encoded = how["schema"].feature_names if "schema" in how else None
-    width = len(encoded or open_table(data, columns=how["columns"], header=header, progress=False).kinds)
+    width = len(encoded or open_table(data, columns=how["columns"], header=how["header"], progress=False).kinds)
     check_new_folder(output, size=8 * mechanism.sketch_size * (width + 2))  # a target and a constant may come to it
 
     def make() -> ProjectionRelease:
-        return mechanism.release(data, **how, progress=progress)
+        return mechanism.release(data, **how, progress=given["progress"])
 
-    release = pay(mechanism, make, ledger=ledger, slot=slot, announced=True)
+    release = pay(mechanism, make, ledger=given["ledger"], slot=given["slot"], announced=True)
     release.save(output)
     if as_json:
         click.echo(release.receipt.to_json())
@@ -137,25 +120,22 @@ def sketch(
     click.echo(f"{rows} rows x {width} columns, private with {budget}: {printable(str(output))}")
 
 
-def _public(
-    schema: Schema | None, *, rate: float | None, ptr: bool, test_noise_std: float | None,
-    failure_probability: float | None, **given: Any,
-) -> dict[str, Any]:  # fmt: skip
+def _public(schema: Schema | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the public numbers of a projection. A schema states bounds that are not given."""
+    public = {name: given[name] for name in _SHARED}
     if schema is None and given["row_norm_bound"] is None:
         raise ParameterError("row_norm_bound", "be a positive number", "none", "or give a schema with --schema")
     if schema is not None:
         if given["target_bound"] is not None:
             rule = "be left out with a schema, whose target has a range"
             raise ParameterError("target_bound", rule, given["target_bound"])
-        given |= {key: value for key, value in schema.bounds().items() if given[key] is None}
-    if ptr and rate is not None:
-        raise ParameterError("--rate", "be left out with --ptr", rate)
-    if not ptr and (test_noise_std is not None or failure_probability is not None):
+        public |= {key: value for key, value in schema.bounds().items() if given[key] is None}
+    if given["ptr"] and given["rate"] is not None:
+        raise ParameterError("--rate", "be left out with --ptr", given["rate"])
+    if not given["ptr"] and any(given[name] is not None for name in _TEST):
         raise ParameterError("--test-noise-std and --failure-probability", "come with --ptr", "no --ptr")
-    if ptr:
-        return given | {"test_noise_std": test_noise_std, "failure_probability": failure_probability}
-    return given if rate is None else given | {"rate": rate}
+    own = _TEST if given["ptr"] else () if given["rate"] is None else ("rate",)
+    return public | {name: given[name] for name in own}
 
 
 def sketch_mechanism(public: Mapping[str, Any], **more: Any) -> SketchMechanism:

@@ -6,30 +6,27 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ndis._files import write_file
 from ndis.cli.files import numbers, read_profile
-from ndis.cli.options import CERTIFY, PICTURES, argument, choice, command, flag, option, written
-from ndis.cli.output import picture, print_rows
+from ndis.cli.options import CERTIFY, JSON, PICTURES, argument, choice, command, listed, need_one, option, written
+from ndis.cli.output import print_rows, write_picture
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
     from ndis.profile import Choice, PrivacyProfile
 
 _CHOICE: dict[str, Choice] = {"p-q": "remove", "q-p": "add", "worst": "worst"}
-_LISTS = {"kind": str, "multiple": True, "metavar": "NUMBERS"}
 
 _PAIR = (
     argument("file", "FILE", required=False),
-    option("--ratio variance_ratio", "Variances of p where q is standard normal (1 unless given).", **_LISTS),
-    option("--shift", "Mean shifts of p there (0 unless given).", **_LISTS),
-    option("--copies", "How often each direction occurs (1 unless given).", **_LISTS),
+    listed("--ratio variance_ratio", "Variances of p where q is standard normal (1 unless given).", "NUMBERS"),
+    listed("--shift", "Mean shifts of p there (0 unless given).", "NUMBERS"),
+    listed("--copies", "How often each direction occurs (1 unless given).", "NUMBERS"),
     option("--sampling-rate", "Poisson sampling: p is the output with the record, q without."),
 )
 _ORDER = choice("--order", "p from q, q from p, or the worse of both.", "p-q q-p worst", "worst")
-_JSON = flag("--json as_json", "Print JSON; null stands for infinity.")
 
 
-@command(option("--epsilon", "One or more ε.", required=True, **_LISTS), _PAIR, _ORDER, CERTIFY, _JSON)
+@command(listed("--epsilon", "One or more ε.", "NUMBERS", required=True), _PAIR, _ORDER, CERTIFY, JSON)
 def delta(epsilon: list[str], order: str, certify: bool, as_json: bool, **pair: Any) -> None:
     """Print δ at given ε.
 
@@ -43,7 +40,7 @@ def delta(epsilon: list[str], order: str, certify: bool, as_json: bool, **pair: 
     print_rows(rows, as_json=as_json, order=order, sampling_rate=_rate(profile))
 
 
-@command(option("--delta", "One or more δ.", required=True, **_LISTS), _PAIR, _ORDER, CERTIFY, _JSON)
+@command(listed("--delta", "One or more δ.", "NUMBERS", required=True), _PAIR, _ORDER, CERTIFY, JSON)
 def epsilon(delta: list[str], order: str, certify: bool, as_json: bool, **pair: Any) -> None:
     """Print the smallest safe ε at given δ. FILE is as for 'ndis delta'.
 
@@ -57,16 +54,13 @@ def epsilon(delta: list[str], order: str, certify: bool, as_json: bool, **pair: 
 
 @command(
     _PAIR,
-    option("--range epsilon_range", "From which ε to which (chosen by δ unless given).", nargs=2),
+    option("--range epsilon_range", "From which ε to which (chosen by δ unless given).", str, metavar="LOW,HIGH"),
     option("--points", "How many ε (21 in a table, 201 in a picture).", int),
     written("Draw a picture here (png, svg, pdf).", *PICTURES),
     CERTIFY,
-    _JSON,
+    JSON,
 )
-def curve(
-    epsilon_range: tuple[float, float] | None, points: int | None, output: Path | None, certify: bool, as_json: bool,
-    **pair: Any,
-) -> None:  # fmt: skip
+def curve(points: int | None, output: Path | None, certify: bool, as_json: bool, **given: Any) -> None:
     """Print the whole curve δ(ε) in both orders, or draw it. FILE is as for 'ndis delta'.
 
     Example: ndis curve --ratio 1.5,0.8 --shift 0,0.7 --output curve.png
@@ -75,13 +69,15 @@ def curve(
 
     if output is not None and (certify or as_json):
         raise ParameterError("output", "be left out with --certify or --json, which print a table", str(output))
-    profile = _profile(**pair)
+    ends = given.pop("epsilon_range")
+    how: dict[str, Any] = {"epsilon_range": None if ends is None else numbers("--range", [ends])}
+    how["points"] = (21 if output is None else 201) if points is None else points
+    profile = _profile(**given)
     if output is not None:
-        how: dict[str, Any] = {"points": 201 if points is None else points, "order_names": ("p from q", "q from p")}
-        drawn = picture(lambda ax: plot_profile(profile, epsilon_range=epsilon_range, ax=ax, **how), output.suffix)
-        write_file(output, drawn)
+        names = ("p from q", "q from p")
+        write_picture(output, lambda ax: plot_profile(profile, ax=ax, order_names=names, **how))
         return
-    grid = epsilon_grid(profile, epsilon_range=epsilon_range, points=21 if points is None else points).tolist()
+    grid = epsilon_grid(profile, **how).tolist()
     if certify:
         rows = [_delta_row(profile, x, "worst", True) for x in grid]
     else:
@@ -95,9 +91,7 @@ def _profile(file: Path | None, sampling_rate: float | None, **given: list[str])
     from ndis.profile import PrivacyProfile
 
     options = {key: numbers("--" + key.removeprefix("variance_"), value) for key, value in given.items() if value}
-    if (file is None) == (not options):
-        got = "neither" if file is None else "both"
-        raise ParameterError("input", "be either a file or --ratio, --shift, --copies", got)
+    need_one("be either a file or --ratio, --shift, --copies", file, options or None)
     if file is None:
         profile = PrivacyProfile(GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options))
     else:

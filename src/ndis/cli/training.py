@@ -44,9 +44,6 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
     verdict = run(loop, Claim(**{"delta": 1e-5, **claim}), **delta) if "epsilon" in claim else run(loop, **delta)
     click.echo(verdict.to_json() if as_json else str(verdict))
     for path in report:
-        if verdict.audit is not None:
-            verdict.audit.save(path)
-        else:
-            click.echo(f"ndis: no data come near the claim, so {path} is not written", err=True)
+        verdict.audit.save(path)
     if verdict.verdict != "sound":
         raise click.exceptions.Exit(REFUTED if verdict.verdict == "refuted" else OUT_OF_REACH)

@@ -18,8 +18,8 @@ from ndis._version import __version__
 from ndis.describing.statistics import quantile_of
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Receipt
-from ndis.pages.html import render
-from ndis.pages.text import html_table, text_table
+from ndis.pages.html import html_table, render
+from ndis.pages.text import text_table
 
 __all__ = ["FREE", "StatisticTable", "report"]
 

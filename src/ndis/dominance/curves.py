@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -107,24 +106,13 @@ def _exp(log: float) -> Ball:
     return arb(0) if log == -math.inf else arb(log).exp()
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """A scan has both curves in floats on one grid of ε ≥ 0."""
+class _Scan(NamedTuple):
+    """A scan has log δ of both curves and their difference, at ε ≥ 0 where the second is not too small for floats."""
 
     epsilon: Floats
     a: Floats
     b: Floats
-
-    @property
-    def gap(self) -> Floats:
-        """log δ_A − log δ_B; +inf where δ_B is 0."""
-        with np.errstate(invalid="ignore"):
-            return np.where(np.isneginf(self.b), np.inf, self.a - self.b)
-
-    def where_known(self) -> _Scan:
-        """Return the points at which the second curve is not too small for floats."""
-        kept = self.b > _LOWEST
-        return _Scan(self.epsilon[kept], self.a[kept], self.b[kept])
+    gap: Floats
 
 
 def _scan(a: PairCurve, b: PairCurve) -> _Scan:
@@ -135,8 +123,10 @@ def _scan(a: PairCurve, b: PairCurve) -> _Scan:
             points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
     for _ in range(3):  # the second and third time with more points where the curves are close
         points = np.unique(points)
-        scan = _Scan(points, a.logs(points), b.logs(points)).where_known()
-        gap = scan.gap
+        theirs = b.logs(points)
+        points, theirs = points[theirs > _LOWEST], theirs[theirs > _LOWEST]
+        mine = a.logs(points)
+        scan = _Scan(points, mine, theirs, gap := mine - theirs)
         if not gap.size or not -_CLOSE <= gap.min() < _CLOSE:
             break
         i = int(np.argmin(gap))

@@ -59,9 +59,8 @@ def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
     if not 2.0**-400 <= noise <= 2.0**400:
         raise _UnsupportedError(event, "the noise multiplier must be positive and finite")
     # The multiplier is over the norm of one record, and a replaced record moves the sum by two norms.
-    return PrivacyProfile.from_noise_multiplier(
-        noise if adjacency == "add-remove" else noise / 2.0, adjacency=adjacency
-    )
+    norms = 1.0 if adjacency == "add-remove" else 2.0
+    return PrivacyProfile.from_noise_multiplier(noise / norms, adjacency=adjacency)
 
 
 def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
@@ -72,27 +71,23 @@ def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None
         raise _UnsupportedError(event, "sensitivities must not be negative")
     if all(c == 0.0 for c, _ in pairs):
         return None
-    if event.standard_deviation == 0:
-        return _singular("add-remove")
-    noise = min(float(event.standard_deviation), _MOST_NOISE * max(c for c, _ in pairs))
     moves, chances = zip(*pairs, strict=True)
     made = partial(PrivacyProfile.from_mixture, sensitivities=moves, probabilities=chances)
-    return _made(event, made, noise)
+    return _made(event, made, event.standard_deviation, most=_MOST_NOISE * max(moves))
 
 
 def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     rate, most, records = float(event.sampling_probability), event.truncated_batch_size, event.dataset_size
     if 0 in (rate, most, records):
         return None
-    if event.noise_multiplier == 0:
-        return _singular("add-remove")
     if relation != NeighboringRelation.ADD_OR_REMOVE_ONE:
         raise _UnsupportedError(event, "truncated samples are known for records that are added or removed only")
-    if most >= records:  # no sample is cut
+    if most >= records and event.noise_multiplier > 0:  # no sample is cut
         return _gaussian(event, relation).subsampled(rate)
     sizes = {"max_batch_size": int(most), "records": int(records)}
-    made = partial(PrivacyProfile.from_truncated_poisson, sampling_rate=rate, **sizes)
-    return _made(event, made, min(float(event.noise_multiplier), _MOST_NOISE))
+    return _made(
+        event, partial(PrivacyProfile.from_truncated_poisson, sampling_rate=rate, **sizes), event.noise_multiplier
+    )
 
 
 def _fixed_size(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
@@ -103,8 +98,7 @@ def _fixed_size(event: Any, relation: NeighboringRelation) -> PrivacyProfile | N
     if event.sample_size in (0, event.source_dataset_size) or event.event.noise_multiplier == 0:
         return _profile(event.event, relation) if event.sample_size else None
     sizes = {"batch_size": int(event.sample_size), "records": int(event.source_dataset_size)}
-    noise = min(float(event.event.noise_multiplier), _MOST_NOISE)
-    return _made(event, partial(PrivacyProfile.from_fixed_size, **sizes), noise)
+    return _made(event, partial(PrivacyProfile.from_fixed_size, **sizes), event.event.noise_multiplier)
 
 
 def _tree(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
@@ -123,16 +117,15 @@ def _allocation(event: Any, relation: NeighboringRelation) -> PrivacyProfile | N
         raise _UnsupportedError(event, "allocation is known for Gaussians, and records that are added or removed")
     if event.num_selected != 1:
         raise _UnsupportedError(event, "records that go to several steps of an epoch have no exact profile")
-    if inner.noise_multiplier == 0:
+    return _made(event, partial(PrivacyProfile.from_allocation, bins=int(event.num_steps)), inner.noise_multiplier)
+
+
+def _made(event: Any, make: Callable[..., PrivacyProfile], noise: Any, most: float = _MOST_NOISE) -> PrivacyProfile:
+    """Call a constructor with the noise, or with less; what it refuses is an event that is not supported."""
+    if noise == 0:
         return _singular("add-remove")
-    made = partial(PrivacyProfile.from_allocation, bins=int(event.num_steps))
-    return _made(event, made, float(inner.noise_multiplier))
-
-
-def _made(event: Any, make: Callable[..., PrivacyProfile], noise: float) -> PrivacyProfile:
-    """Call a constructor; what it refuses is an event that is not supported."""
     try:
-        return make(noise_multiplier=noise)
+        return make(noise_multiplier=min(float(noise), most))
     except ParameterError as error:
         raise _UnsupportedError(event, str(error)) from error
 
@@ -263,13 +256,10 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         delta = as_scalar("target_delta", target_delta)
         if not 0.0 <= delta <= 1.0:
             raise ParameterError("target_delta", "lie between 0 and 1", delta)
-        if self._profile is None:
+        if self._profile is None or (delta == 1.0 and not self._profile.groups[0].singular):
             return 0.0
-        if self._profile.groups[0].singular:
-            return math.inf
-        if delta == 1.0:
-            return 0.0
-        return math.inf if delta == 0.0 else float(self._profile.epsilon(delta))
+        hopeless = delta == 0.0 or self._profile.groups[0].singular
+        return math.inf if hopeless else float(self._profile.epsilon(delta))
 
     def get_delta(self, target_epsilon: float) -> float:
         """δ at an ε; infinity is allowed."""

@@ -102,9 +102,16 @@ def _drawn_from(loader: Any, sampler: Any) -> int | None:
 
 
 def check(
-    engine: Any, loader: Any, public: tuple[str, ...] = ("records",), *, optimizer: Any = None,
-    batch_size: int | None = None, steps: int | None = None, delta: float = 1e-5, claim: Claim | None = None,
-) -> TrainingReport:  # fmt: skip
+    engine: Any,
+    loader: Any,
+    public: tuple[str, ...] = ("records",),
+    *,
+    optimizer: Any = None,
+    batch_size: int | None = None,
+    steps: int | None = None,
+    delta: float = 1e-5,
+    claim: Claim | None = None,
+) -> TrainingReport:
     """Audit a training run of Opacus: its loader, sampler, normaliser, parameters, clipping and history.
 
     Parameters

@@ -73,8 +73,9 @@ class LinearModel:
         return {"prediction": prediction, "schema": self.schema.to_toml(), "receipt": dict(self.receipt)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one JSON file."""
-        write_file(path, json.dumps(self.to_dict(), allow_nan=False, indent=2).encode() + b"\n", name="path")
+        """Write one new JSON file."""
+        text = json.dumps(self.to_dict(), allow_nan=False, indent=2)
+        write_file(path, text.encode() + b"\n", name="path", new=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> LinearModel:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ndis.errors import LedgerError, ParameterError
+from ndis.errors import ParameterError
 from ndis.ledger.store import Entry
-from ndis.mechanisms.mechanism import Receipt, listening
+from ndis.mechanisms.mechanism import CertifiedMechanism, Receipt, listening
 
 if TYPE_CHECKING:
     from ndis.ledger.ledger import Ledger
@@ -74,44 +74,39 @@ class Charge:
     while it is reserved.
     """
 
-    def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any) -> None:
-        self._ledger, self._slot, self._mechanism = ledger, slot, mechanism
+    def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any, reserved: Entry | None) -> None:
+        self._ledger, self._slot, self._mechanism, self._reserved = ledger, slot, mechanism, reserved
         self._thread = threading.get_ident()
-        self._reserved: Entry | None = None
-
-    @property
-    def _entry(self) -> Entry:
-        if self._reserved is None:
-            raise LedgerError("the charge has reserved nothing")
-        return self._reserved
+        self._own: set[bool] = set()  # whether releases of this thread were those of the mechanism
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Notice when the mechanism starts to read, and say after an interrupt what is spent."""
+    def _watching(self) -> Iterator[Charge]:
+        """Notice when a mechanism starts to read, and say after an interrupt what is spent."""
         try:
             with listening(self._announced):
-                yield
+                yield self
         except KeyboardInterrupt:
             raise KeyboardInterrupt(*([SPENT] if self._reserved else [])) from None
 
     def _announced(self, mechanism: Any) -> None:
-        if mechanism is self._mechanism and threading.get_ident() == self._thread:
-            self._read()
-        elif self._reserved is not None and type(mechanism) is type(self._mechanism):
-            self._ledger._owned.pop(self._reserved.number, None)  # a copy, or a thread: it may be what is charged here
+        if threading.get_ident() == self._thread:
+            self._own.add(type(mechanism) is type(self._mechanism) and mechanism == self._mechanism)
+            if mechanism is self._mechanism:
+                self._read()
 
-    def _read(self) -> None:
-        """Go to the state "reading": reserve if nothing is reserved yet; from here on nothing can be given back."""
+    def _read(self) -> Entry:
+        """Go to the state "reading": reserve if nothing is reserved yet."""
         if self._reserved is None:
             self._reserved = self._ledger._reserve(self._slot, self._mechanism, owner="")
-        self._ledger._owned.pop(self._reserved.number, None)
+        return self._reserved
 
     def give_back(self) -> None:
-        """Give the reservation back, on record. Refused once the mechanism has started to read.
+        """Give the reservation back, on record. Refused once any mechanism of this process has started to read.
 
         Call it only if nothing was read, and if what made you stop is public.
         """
-        self._ledger.give_back(self._entry)
+        if self._reserved is not None:
+            self._ledger.give_back(self._reserved)
 
     def seal(self, release: T) -> T:
         """Record that the release came out, and return it with the entry that paid in its receipt.
@@ -122,18 +117,21 @@ class Charge:
             The release of the mechanism that was charged. A release that a seed made is refused, and so is that of
             another mechanism; the reservation then stays spent. What has no receipt is returned unchanged.
         """
+        entry = self._read()  # nothing leaves without a reservation, even if the mechanism announced nothing
         receipt = release if isinstance(release, Receipt) else getattr(release, "receipt", None)
         sealed: Any = release
         if isinstance(receipt, Receipt):
-            paid = {"data_name": self._ledger.data_name, "entry": self._entry.number, "head": self._entry.digest}
+            paid = {"data_name": self._ledger.data_name, "entry": entry.number, "head": entry.digest}
             named = replace(self._checked(receipt), ledger=paid, digest="")
             sealed = named if release is receipt else replace(sealed, receipt=named)
-        self._ledger.commit(self._entry)
+        self._ledger.commit(entry)
         return sealed  # type: ignore[no-any-return]
 
     def _checked(self, receipt: Receipt) -> Receipt:
         if not receipt.private:
             raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
+        if isinstance(self._mechanism, CertifiedMechanism) and self._own == {False}:
+            raise ParameterError("release", "be that of the mechanism that was charged", receipt.mechanism)
         for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
             value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
             if value not in (None, stated):

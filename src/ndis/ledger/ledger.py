@@ -19,7 +19,7 @@ from ndis.ledger.charge import Charge, asking
 from ndis.ledger.kinds import SlotPlan, account_of, opening
 from ndis.ledger.report import LedgerReport, releases_of, report_of
 from ndis.ledger.store import Entry, Store, now
-from ndis.mechanisms.mechanism import CertifiedMechanism
+from ndis.mechanisms.mechanism import CertifiedMechanism, announcements
 from ndis.noise.bits import random_bits
 from ndis.profile import PrivacyProfile
 
@@ -95,7 +95,10 @@ class Ledger:
         self._store = Store(path)
         self._account = account_of(self._store.about, self._request)
         self._last: tuple[Any, Request | None] = (None, None)
-        self._owned: dict[int, str] = {}  # the secrets of reservations that this object may give back
+        self._owned: dict[int, tuple[str, int, int]] = {}  # what this object may give back: its secret, and since when
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Ledger, (self.path,)  # a copy owns nothing
 
     @classmethod
     def create(
@@ -220,10 +223,7 @@ class Ledger:
         mechanism : mechanism
             The mechanism that will release.
         """
-        _check(mechanism)
-        charge = Charge(self, slot, mechanism)
-        charge._reserved = self.reserve(slot, mechanism)
-        with charge._watching():
+        with Charge(self, slot, mechanism, self.reserve(slot, mechanism))._watching() as charge:
             yield charge
 
     def release(self, slot: str | None, mechanism: Any, data: Any, **how: Any) -> Any:
@@ -244,15 +244,10 @@ class Ledger:
         if not announced:
             with self.charge(slot, mechanism) as charge:
                 return charge.seal(release())
-        _check(mechanism)
         asked = self._content(slot, self._asked(mechanism))
         history.after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
-        charge = Charge(self, slot, mechanism)
-        with charge._watching():
-            made = release()
-        if charge._reserved is None:  # it announced nothing, and still nothing leaves without a reservation
-            charge._read()
-        return charge.seal(made)
+        with Charge(self, slot, mechanism, None)._watching() as charge:
+            return charge.seal(release())
 
     def reserve(self, slot: str | None, request: Any) -> Entry:
         """Reserve the cost of a request, or raise BudgetError. It counts as spent, unless this object gives it back.
@@ -264,9 +259,9 @@ class Ledger:
         request : mechanism or PrivacyProfile
             What will be released.
         """
-        secret = secrets.token_hex(32)
+        secret, since = secrets.token_hex(32), announcements()
         entry = self._reserve(slot, request, owner=history.digest_of_secret(secret))
-        self._owned[entry.number] = secret
+        self._owned[entry.number] = secret, os.getpid(), since
         return entry
 
     def _reserve(self, slot: str | None, request: Any, *, owner: str) -> Entry:
@@ -298,8 +293,9 @@ class Ledger:
     def give_back(self, reservation: Entry) -> Entry:
         """Give a reservation back, on record, before anything is read.
 
-        Only the object that reserved can do it: the file has the digest of a secret that only this object holds, and
-        the secret goes into the file now. It forgets the secret as soon as the mechanism of a charge starts to read.
+        Only the object that reserved can do it, in its process: the file has the digest of a secret that only this
+        object holds, and the secret goes into the file now. The right ends as soon as any mechanism of the process
+        starts to read, because it may be the one that was paid.
 
         Examples
         --------
@@ -311,8 +307,8 @@ class Ledger:
         ...     entry.action, ledger.remaining()
         ('return', {'a': 1})
         """
-        secret = self._owned.pop(reservation.number, None)
-        if secret is None:
+        secret, *since = self._owned.pop(reservation.number, ("",))
+        if since != [os.getpid(), announcements()]:
             raise LedgerError("a reservation can be given back only by its owner, and only before data are read")
         return self._close("return", reservation, {"secret": secret})
 
@@ -375,11 +371,11 @@ class Ledger:
 
     def entries(self) -> int:
         """Count the entries."""
-        return self._position()[0]
+        return self._store.last().number
 
     def head(self) -> str:
         """Return the digest of the last entry; that of the ledger itself if there is none."""
-        return self._position()[1]
+        return self._store.last().digest
 
     def releases(self) -> list[dict[str, Any]]:
         """List one row per reservation: when, which slot, for whom, what for, and what became of it."""
@@ -400,8 +396,8 @@ class Ledger:
         (0, 0)
         """
         self.verify()
-        number, digest = self._position()
-        return {"data_name": self.data_name, "entry": number, "head": digest}
+        last = self._store.last()
+        return {"data_name": self.data_name, "entry": last.number, "head": last.digest}
 
     def report(self) -> LedgerReport:
         """Report the budget, the spent part and the rest: `to_html()`, `to_json()` or `to_dict()`; no private values.
@@ -436,20 +432,18 @@ class Ledger:
             With the number of the first entry that does not fit.
         """
         given = heads.items() if isinstance(heads, Mapping) else heads or ()
-        return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
+        try:
+            return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
+        except (KeyError, TypeError, AttributeError) as error:  # a forged entry may hold anything
+            raise LedgerError("an entry of the ledger cannot be read: it has not the form of its action") from error
 
     # ------------------------------------------------------------------ inside
-
-    def _position(self) -> tuple[int, str]:
-        """Return number and digest of the last entry; without entries, 0 and the digest of the ledger itself."""
-        last = self._store.last()
-        return (0, self._store.root) if last is None else (last.number, last.digest)
 
     def _totals(self) -> dict[str, Any]:
         return self._totals_at(self._store.last())
 
-    def _totals_at(self, last: Entry | None) -> dict[str, Any]:
-        return history.no_requests(self._account) if last is None else dict(last.totals)
+    def _totals_at(self, last: Entry) -> dict[str, Any]:
+        return dict(last.totals) if last.number else history.no_requests(self._account)
 
     def _append(
         self, action: str, content: Mapping[str, Any], after: Callable[[dict[str, Any]], dict[str, Any]], **how: Any
@@ -458,9 +452,11 @@ class Ledger:
         return self._store.append(action, content, lambda last: after(self._totals_at(last)), **how)
 
     def _asked(self, source: Any) -> Request:
-        """Describe a request. That of the last mechanism is kept, unless a model inside it may change."""
+        """Describe a request, if its mechanism still meets its budget. That of the last fixed mechanism is kept."""
         known, request = self._last
         if request is None or source is not known:
+            if callable(check := getattr(source, "check", None)):  # a model inside it may have changed
+                check()
             request = Request.of(source)
             fixed = isinstance(source, CertifiedMechanism) and not hasattr(source, "model")
             self._last = (source, request) if fixed else (None, None)
@@ -472,10 +468,3 @@ class Ledger:
         if request.digest != digest:
             raise LedgerError("a profile in the ledger does not have the digest that its entry names")
         return request
-
-
-def _check(mechanism: Any) -> None:
-    """Refuse a mechanism that no longer meets its budget: it must not spend."""
-    check = getattr(mechanism, "check", None)
-    if callable(check):
-        check()

@@ -60,7 +60,7 @@ class LedgerReport:
             )
             words = "δ on a logarithmic axis against ε, in both orders, for everything that the ledger allows together."
             budget = [(values["epsilon"], values["delta"])]
-            picture = chart(remove, budget, second=add, shaded=False, mark="budget", description=words)
+            picture = chart(remove, budget, second=add, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
         more = {"left": _left(values), "left_epsilon": values["left"]["epsilon"], "chart": picture, "shown": shown}
         return render("ledger.html.jinja", **{**values, **more})
@@ -131,10 +131,8 @@ def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, f
     if profile is None:
         return []
     grid = np.linspace(0.0, 2.0 * epsilon if epsilon > 0 else 1.0, _POINTS)
-    remove, add = (profile.delta(grid, order=order) for order in _ORDERS)
-    return [
-        {"epsilon": float(x), "remove": float(p), "add": float(q)} for x, p, q in zip(grid, remove, add, strict=True)
-    ]
+    columns = [grid.tolist(), *(profile.delta(grid, order=order).tolist() for order in _ORDERS)]
+    return [dict(zip(("epsilon", *_ORDERS), row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _all_periods(total: Mapping[str, Any]) -> str:

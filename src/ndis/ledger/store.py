@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -27,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ndis._files import check_room
+from ndis._files import check_file, check_room, write_file
 from ndis.errors import LedgerError, ParameterError
 
 FORMAT_VERSION = 1
@@ -109,38 +108,23 @@ class Store:
         if not self.path.is_file():
             remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
             raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), remedy)
-        with self._connection() as connection:
-            self.about: dict[str, Any] = {
-                key: json.loads(value) for key, value in connection.execute("SELECT key, value FROM about")
-            }
+        self.about: dict[str, Any] = {}
+        with self._connection():
+            pass
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
         """Write a new file; an existing one is never touched."""
-        target = cls.check_new(path)
-        draft = target.with_name(f".{secrets.token_hex(8)}.part")
-        try:
-            _write_new(draft, _content({"created": now(), **about}, profiles))
-            os.link(draft, target)  # fails if there is a file already
-        except FileExistsError:
-            raise _not_new(target) from None
-        except OSError as error:
-            raise LedgerError(f"the ledger {str(target)!r} could not be written: {error}") from error
-        finally:
-            with suppress(OSError):
-                draft.unlink(missing_ok=True)
-        return cls(target)
+        cls.check_new(path)
+        write_file(path, _content({"created": now(), **about}, profiles), name="path", new=True)
+        return cls(path)
 
     @staticmethod
-    def check_new(path: str | os.PathLike[str]) -> Path:
+    def check_new(path: str | os.PathLike[str]) -> None:
         """Refuse a name at which no new file can be made."""
-        target = Path(path)
-        _refuse_network(target)
-        if os.path.lexists(target):
-            raise _not_new(target)
-        if not os.access(target.resolve().parent, os.W_OK):
-            raise LedgerError(f"the ledger {str(target)!r} could not be written: its folder is missing or read-only")
-        return target
+        _refuse_network(Path(path))
+        for one in (path, f"{path}-journal", f"{path}-wal"):  # SQLite would put an old journal into the new file
+            check_file(one, name="path", new=True)
 
     # ------------------------------------------------------------------ reading
 
@@ -149,10 +133,20 @@ class Store:
         """Return the digest that the first entry continues: that of what the ledger was created with."""
         return digest_of(self.about)
 
-    def last(self) -> Entry | None:
-        """Return the last entry, if there is one."""
+    def last(self) -> Entry:
+        """Return the last entry; entry 0 is the ledger as it was made."""
         with self._connection() as connection:
-            return _last(connection)
+            return self._last(connection)
+
+    def _last(self, connection: sqlite3.Connection) -> Entry:
+        """Return the last entry, whose totals the next one continues; refused if it was changed."""
+        row = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1").fetchone()
+        if row is None:
+            return Entry(0, self.about["created"], "create", self.about, {}, "", self.root)
+        entry = _entry(row)
+        if entry.digest != entry.expected_digest():
+            raise LedgerError(f"entry {entry.number} of the ledger does not fit the chain: it was changed")
+        return entry
 
     def entries(self) -> Iterator[Entry]:
         """Return all entries, in order."""
@@ -180,7 +174,7 @@ class Store:
         self,
         action: str,
         content: Mapping[str, Any],
-        after: Callable[[Entry | None], Mapping[str, Any]],
+        after: Callable[[Entry], Mapping[str, Any]],
         *,
         profiles: Mapping[str, str] | None = None,
         reservation: int | None = None,
@@ -193,20 +187,19 @@ class Store:
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is a read-only file")
         if not os.access(self.path.resolve().parent, os.W_OK):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
+        if self.path.stat().st_nlink > 1:  # SQLite looks for the journal of a writer that died under one name
+            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it has a second name, a hard link")
         if action == "reserve" and (problem := check_room(self.path.resolve().parent)):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is on {problem}")
         _refuse_network(self.path)
         with self._connection() as connection:
             connection.execute("PRAGMA journal_mode = DELETE")  # a file of an earlier version may have a log
             connection.execute("BEGIN IMMEDIATE")  # if an error follows, closing the connection takes it back
-            before = _last(connection)
-            totals = after(before)
-            number = 1 if before is None else before.number + 1
-            previous = self.root if before is None else before.digest
-            draft = Entry(number, now(), action, dict(content), dict(totals), previous, "")
+            before = self._last(connection)
+            draft = Entry(before.number + 1, now(), action, dict(content), dict(after(before)), before.digest, "")
             entry = replace(draft, digest=draft.expected_digest())
-            texts = _canonical(content), _canonical(totals)
-            row = (number, entry.time, action, *texts, previous, entry.digest, reservation)
+            texts = _canonical(entry.content), _canonical(entry.totals)
+            row = (entry.number, entry.time, action, *texts, entry.previous, entry.digest, reservation)
             connection.executemany("INSERT OR IGNORE INTO profiles VALUES (?, ?)", (profiles or {}).items())
             connection.execute(f"INSERT INTO entries ({_COLUMNS}, reservation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
             connection.execute("COMMIT")
@@ -214,11 +207,9 @@ class Store:
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the file at one moment, while others may write. The target must be new."""
-        try:
-            with self._connection() as connection:
-                _write_new(Path(path), connection.serialize())
-        except OSError as error:
-            raise ParameterError("path", "be a new file", f"{str(path)!r}: {error.strerror}") from error
+        with self._connection() as connection:
+            content = connection.serialize()
+        write_file(path, content, name="path", new=True)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
@@ -254,6 +245,11 @@ class Store:
             others = [f"{kind} {name!r}" for kind, name, words in objects if words not in _DECLARED]
             named = ", ".join(others) or "a missing table"
             raise LedgerError(f"the ledger must have the tables of its format and nothing else; got {named}")
+        rows = connection.execute("SELECT key, value FROM about")
+        about = {key: _parsed(repr(key), value) for key, value in rows}
+        if self.about and about != self.about:
+            raise LedgerError(f"the file {str(self.path)!r} holds another ledger than the one that was opened")
+        self.about = about
 
 
 _COLUMNS = ", ".join(one.name for one in fields(Entry))
@@ -272,18 +268,6 @@ def _content(about: Mapping[str, Any], profiles: Mapping[str, str]) -> bytes:
         return memory.serialize()
 
 
-def _write_new(path: Path, content: bytes) -> None:
-    """Write a file that does not exist yet, for the user only."""
-    with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _not_new(path: Path) -> ParameterError:
-    return ParameterError("path", "be a new file", repr(str(path)), "open the ledger: Ledger(path)")
-
-
 def _refuse_network(path: Path) -> None:
     """Refuse a place that several hosts may mount at once: their locks do not hold, and a slot could be spent twice."""
     place, kind, length = path.resolve().parent, "", -1
@@ -300,21 +284,22 @@ def _refuse_network(path: Path) -> None:
         )
 
 
-def _last(connection: sqlite3.Connection) -> Entry | None:
-    """Return the last entry, whose totals the next one continues; refused if it was changed."""
-    row = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1").fetchone()
-    entry = None if row is None else _entry(row)
-    if entry is not None and entry.digest != entry.expected_digest():
-        raise LedgerError(f"entry {entry.number} of the ledger does not fit the chain: it was changed")
-    return entry
-
-
 def _entry(row: tuple[Any, ...]) -> Entry:
     number, time, action, content, totals, previous, digest = row
+    content, totals = (_parsed(f"entry {number}", text) for text in (content, totals))
+    return Entry(number, str(time), str(action), content, totals, str(previous), str(digest))
+
+
+def _parsed(name: str, text: Any) -> Any:
+    """Return the value of a JSON text, which must be the one that is hashed: no key twice, no other order."""
     try:
-        return Entry(number, time, action, json.loads(content), json.loads(totals), previous, digest)
-    except (ValueError, TypeError) as error:
-        raise LedgerError(f"entry {number} of the ledger cannot be read") from error
+        value = json.loads(text)
+        canonical = _canonical(value)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise LedgerError(f"{name} of the ledger cannot be read") from error
+    if canonical != text:
+        raise LedgerError(f"{name} of the ledger does not fit the chain: it is not written as its digest reads it")
+    return value
 
 
 def now() -> str:

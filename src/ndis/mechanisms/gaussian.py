@@ -18,17 +18,9 @@ from typing import Any, Self
 import numpy as np
 
 from ndis._exact import ExactArray, exact_array
-from ndis._search import budget, smallest_safe
+from ndis._search import budget, first_safe_epsilon, smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_within
-from ndis.mechanisms.mechanism import (
-    Attained,
-    CertifiedMechanism,
-    announce,
-    certified_epsilon,
-    payable,
-    receipt_of,
-    settle,
-)
+from ndis.mechanisms.mechanism import Attained, CertifiedMechanism, announce, payable, receipt_of, settle
 from ndis.mechanisms.releases import GaussianRelease
 from ndis.noise import exact_normal
 from ndis.noise.bits import random_bits
@@ -109,7 +101,8 @@ class GaussianMechanism(CertifiedMechanism):
         0.189213
         """
         bound, noise = as_within("sensitivity", sensitivity, _BITS), as_within("noise_std", noise_std, _BITS)
-        epsilon = certified_epsilon(PrivacyProfile(_pair(bound, noise)), delta)
+        profile, (_, delta) = PrivacyProfile(_pair(bound, noise)), budget(0.0, delta)
+        epsilon = first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
         return cls(noise_std=noise, sensitivity=bound, epsilon=epsilon, delta=delta, adjacency=adjacency)
 
     def profile(self) -> PrivacyProfile:

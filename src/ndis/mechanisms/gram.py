@@ -21,7 +21,7 @@ from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_withi
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
 from ndis.mechanisms.gaussian import GaussianMechanism, shift_profile
-from ndis.mechanisms.mechanism import Attained, Receipt, certified_epsilon, mechanism_of, receipt_of, settle
+from ndis.mechanisms.mechanism import Attained, Receipt, mechanism_of, receipt_of, settle
 from ndis.mechanisms.releases import GaussianRelease, MomentEstimates, check_columns
 from ndis.mechanisms.rows import RowMechanism, bounds_of, row_bounds
 from ndis.noise import grid_for
@@ -108,9 +108,8 @@ class GramMechanism(RowMechanism["GramRelease"]):
         1.765648
         """
         like = cls.calibrated(epsilon=1.0, delta=delta, **public)  # checks the parameters, and knows the sensitivity
-        noise = as_within("noise_std", noise_std, 200)
-        profile = shift_profile(root_up(like._squared_sensitivity() / Fraction(noise) ** 2), like.adjacency)
-        return replace(like, noise_std=noise, epsilon=certified_epsilon(profile, delta), delta=delta)
+        alone = GaussianMechanism.with_noise(noise_std=noise_std, delta=delta, sensitivity=like.sensitivity)
+        return replace(like, noise_std=alone.noise_std, epsilon=alone.target_epsilon, delta=delta)
 
     # ------------------------------------------------------------------ the guarantee
 

@@ -209,20 +209,10 @@ class LiftedMechanism(CertifiedMechanism):
         if not d or spread.shape != (d, d):
             rule = "return a mean of shape (d,) and a covariance of shape (d, d)"
             raise ParameterError("distribution", rule, f"shapes {centre.shape} and {spread.shape}")
-        sample = exact_gaussian(
-            centre,
-            plus_diagonal(spread, self.noise_variance),
-            size=1,
-            grid=grid_for(math.sqrt(self.noise_variance)),
-            random_state=bits,
-        )
-        parameters = {
-            "model": _parameters(self.model),
-            "noise_variance": self.noise_variance,
-            "bound": self.bound,
-            "bound_used": self.bound_used,
-            "grid": sample.grid,
-        }
+        wider, grid = plus_diagonal(spread, self.noise_variance), grid_for(math.sqrt(self.noise_variance))
+        sample = exact_gaussian(centre, wider, size=1, grid=grid, random_state=bits)
+        own = {name: getattr(self, name) for name in ("noise_variance", "bound", "bound_used")}
+        parameters = {"model": _parameters(self.model), **own, "grid": sample.grid}
         # only the two types decide: whether a list holds integers or floats may depend on the data (sum([]) is 0)
         arithmetic = ARITHMETICS[not (isinstance(mean, ExactArray) and isinstance(covariance, ExactArray))]
         name = f"lift({type(self.model).__name__})"

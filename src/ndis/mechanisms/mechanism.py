@@ -16,8 +16,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from ndis._files import loads, only_keys
-from ndis._search import budget, first_safe_epsilon
-from ndis._validate import Adjacency, as_adjacency, warn_caller
+from ndis._search import budget
+from ndis._validate import Adjacency, as_adjacency, as_choice, warn_caller
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
 from ndis.profile import PrivacyProfile
@@ -136,16 +136,11 @@ def settle(
         raise ParameterError(knob, rule, got, remedy)
 
 
-def certified_epsilon(profile: PrivacyProfile, delta: float) -> float:
-    """Return the smallest ε of a profile at δ, with a certificate that it holds."""
-    _, delta = budget(0.0, delta)
-    return first_safe_epsilon(profile.certified_epsilon(delta), lambda e: profile.certify(e).upper, delta)
-
-
 # ---------------------------------------------------------------------- who hears of a release
 
 _lock = threading.Lock()
 _listeners: list[Callable[[Any], None]] = []
+_announcements = 0  # releases that this process has announced
 
 
 def announce(mechanism: Any) -> None:
@@ -154,8 +149,16 @@ def announce(mechanism: Any) -> None:
     Every release calls this once it has checked everything that is public, and before it reads a cell. A ledger
     reserves here.
     """
+    global _announcements
+    with _lock:
+        _announcements += 1
     for listener in tuple(_listeners):
         listener(mechanism)
+
+
+def announcements() -> int:
+    """Count the releases that all mechanisms of this process have announced."""
+    return _announcements
 
 
 @contextmanager
@@ -280,9 +283,7 @@ class Receipt:
         for name, kind, words in _KINDS:
             if not isinstance(values[name], kind) or (kind is _NUMBER and isinstance(values[name], bool)):
                 raise ParameterError(f"{name} of the receipt", f"be {words}", type(values[name]).__name__)
-        if values["arithmetic"] not in ARITHMETICS:
-            rule = f"be {' or '.join(map(repr, ARITHMETICS))}"
-            raise ParameterError("arithmetic of the receipt", rule, repr(values["arithmetic"]))
+        as_choice("arithmetic of the receipt", values["arithmetic"], ARITHMETICS)
         as_adjacency(values["adjacency"])
         if "ledger" in values:
             _check_seal(values["ledger"])
@@ -328,9 +329,7 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("parameters", dict, "an object"),
     ("epsilon", _NUMBER, "a number"),
     ("delta", _NUMBER, "a number"),
-    ("adjacency", str, "a name"),
     ("private", bool, "true or false"),
-    ("arithmetic", str, "a name"),
     ("version", str, "text"),
     ("digest", str, "text"),
 )

@@ -145,13 +145,8 @@ class PTRProjection(SketchMechanism):
         It is τ·Φ⁻¹(1−δ_ptr) + l² + λ − λ_plain. The printed proposition (prop:ptr-profitability) forgets that λ̃ is
         noisy.
         """
-        plain = RandomProjection.calibrated(
-            epsilon=self.target_epsilon,
-            delta=self.target_delta,
-            sketch_size=self.sketch_size,
-            adjacency=self.adjacency,
-            **self.law.layout,
-        )
+        public = {"sketch_size": self.sketch_size, "adjacency": self.adjacency, **self.law.layout}
+        plain = RandomProjection.calibrated(epsilon=self.target_epsilon, delta=self.target_delta, **public)
         bound = float(self.law.squared_bound)
         return self.test_noise_std * _quantile(self.failure_probability) + bound + self.ridge - plain.ridge
 

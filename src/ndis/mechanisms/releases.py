@@ -66,9 +66,9 @@ class GaussianRelease:
         return float(self.receipt.parameters["noise_variance"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write values and receipt as one JSON file: all of it under its name, or nothing."""
+        """Write values and receipt as one new JSON file: all of it under its name, or nothing."""
         content = {"values": self.values.tolist(), "receipt": self.receipt.to_dict()}
-        write_file(path, json.dumps(content, allow_nan=False, indent=2).encode() + b"\n", name="path")
+        write_file(path, json.dumps(content, allow_nan=False, indent=2).encode() + b"\n", name="path", new=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> GaussianRelease:
@@ -281,9 +281,7 @@ class ProjectionRelease(MomentEstimates):
         """
         sketch = io.BytesIO()
         np.savez(sketch, sketch=self.sketch, ridge=self.ridge, targets=self.targets, names=np.array(self.names, "U"))
-        write_folder(
-            folder, {_SKETCH: sketch.getvalue(), _RECEIPT: self.receipt.to_json().encode() + b"\n"}, name="folder"
-        )
+        write_folder(folder, {_SKETCH: sketch.getvalue(), _RECEIPT: self.receipt.to_json().encode() + b"\n"})
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> ProjectionRelease:

@@ -85,9 +85,9 @@ class GaussianRounds(CertifiedMechanism):
     """
 
     shift: float
-    gram_share: float
-    sum_shares: tuple[float, ...]
-    count_shares: tuple[float, ...]
+    gram_share: float = 0.0
+    sum_shares: tuple[float, ...] = ()
+    count_shares: tuple[float, ...] = ()
     adjacency: Adjacency = "add-remove"
     matrix_shares: tuple[float, ...] = ()
 
@@ -105,32 +105,14 @@ class GaussianRounds(CertifiedMechanism):
         )
 
     @classmethod
-    def calibrated(
-        cls,
-        *,
-        epsilon: float,
-        delta: float,
-        gram_share: float = 0.0,
-        sum_shares: Sequence[float] = (),
-        count_shares: Sequence[float] = (),
-        adjacency: Adjacency = "add-remove",
-        matrix_shares: Sequence[float] = (),
-    ) -> Self:
-        """Find the largest μ₀, and so the least noise, for a budget and shares."""
-        totals = _shares(gram_share, sum_shares, (*count_shares, *matrix_shares))
-        exposed = _exposure(*totals, as_adjacency(adjacency))
-        bound = root_up(exposed)
+    def calibrated(cls, *, epsilon: float, delta: float, adjacency: Adjacency = "add-remove", **shares: Any) -> Self:
+        """Find the largest μ₀, and so the least noise, for a budget and the shares of the class."""
+        sums, counts, matrices = (shares.get(name, ()) for name in _MANY)
+        totals = _shares(shares.get("gram_share", 0.0), sums, (*counts, *matrices))
+        bound = root_up(_exposure(*totals, as_adjacency(adjacency)))
         noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound).noise_std
-        return cls(
-            shift=root_down(1 / Fraction(noise) ** 2),
-            gram_share=gram_share,
-            sum_shares=tuple(sum_shares),
-            count_shares=tuple(count_shares),
-            epsilon=epsilon,
-            delta=delta,
-            adjacency=adjacency,
-            matrix_shares=tuple(matrix_shares),
-        )
+        shift = root_down(1 / Fraction(noise) ** 2)
+        return cls(shift=shift, epsilon=epsilon, delta=delta, adjacency=adjacency, **shares)
 
     # ------------------------------------------------------------------ the guarantee
 

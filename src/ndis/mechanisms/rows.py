@@ -33,24 +33,14 @@ def row_bounds(
     if row_norm_bound is None:
         remedy = f"{STATE_A_BOUND}, and rows beyond it are clipped"
         raise ParameterError("row_norm_bound", "be a positive number", None, remedy)
-    return RowLayout(
-        1,
-        row_norm_bound,
-        targets=0 if target_bound is None else 1,
-        target_bound=target_bound,
-        intercept=intercept,
-        fractional_bits=fractional_bits,
-    )
+    public: dict[str, Any] = {"intercept": intercept, "fractional_bits": fractional_bits}
+    return RowLayout(1, row_norm_bound, targets=int(target_bound is not None), target_bound=target_bound, **public)
 
 
 def bounds_of(layout: RowLayout) -> dict[str, Any]:
     """Return the public bounds of a row by name, as `exact_gram` and the mechanisms take them."""
-    return {
-        "row_norm_bound": layout.row_norm_bound,
-        "target_bound": layout.target_bound,
-        "intercept": layout.intercept,
-        "fractional_bits": layout.fractional_bits,
-    }
+    names = ("row_norm_bound", "target_bound", "intercept", "fractional_bits")
+    return {name: getattr(layout, name) for name in names}
 
 
 class RowMechanism(CertifiedMechanism, Generic[Released]):

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ndis._search import smallest_safe
 from ndis._validate import Adjacency, as_adjacency, as_size, as_within
@@ -22,9 +22,6 @@ from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.rows import bounds_of, row_bounds
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
-
-if TYPE_CHECKING:
-    from ndis.mechanisms.projection import SketchMechanism
 
 _WIDTH = 1e-12  # relative width of the certificates: far below the 1e-6 in leverage that calibration promises
 
@@ -77,11 +74,6 @@ class ProjectionLaw:
         object.__setattr__(self, "ridge", as_within("ridge", self.ridge, 900))
         for name, value in self.layout.items():
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def of(cls, mechanism: SketchMechanism) -> ProjectionLaw:
-        """Return the law of a mechanism of the package."""
-        return mechanism.law
 
     def at(self, ridge: float) -> Self:
         """Return this law with another ridge."""

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
 from ndis._validate import Floats, as_choice, as_floats, as_not_negative, as_one_positive, as_size, as_within
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import Release, covariance_before_noise, posterior, posterior_mean
@@ -122,8 +122,7 @@ class GaussianProcess:
         object.__setattr__(self, "max_records", as_size("max_records", self.max_records))
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0
-        if points.ndim != 2 or not points.size:
-            raise ParameterError("query", "be a matrix of at least one point", f"shape {points.shape}")
+        require(points.ndim == 2 and points.size, "query", "be a matrix of at least one point", f"shape {points.shape}")
         if not np.abs(points).max() <= self.point_bound:
             rule = "hold points with coordinates within point_bound"
             raise ParameterError("query", rule, "another", "state a larger bound")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ndis._balls import cholesky, precision
 from ndis._exact import ExactArray, exact_array
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.noise.bits import LazyNormals, RandomBits, nearest_integer, random_bits
 
 _GRID_BITS = 20  # the default grid is 2⁻²⁰ of the noise
@@ -72,8 +72,7 @@ def grid_for(noise_std: float) -> float:
     >>> grid_for(1.0) == 2.0**-20 and grid_for(3.9) == 2.0**-19
     True
     """
-    if not 2.0**-500 <= noise_std <= 2.0**500:
-        raise ParameterError("noise_std", "be positive and between 2^-500 and 2^500", noise_std)
+    require(2.0**-500 <= noise_std <= 2.0**500, "noise_std", "be positive and between 2^-500 and 2^500", noise_std)
     return math.ldexp(0.5, math.frexp(noise_std)[1] - _GRID_BITS)
 
 
@@ -154,8 +153,7 @@ def exact_normal(
         raise ParameterError("noise_std or noise_variance", "be given, exactly one", "both or neither")
     name, given = ("noise_std", noise_std) if noise_variance is None else ("noise_variance", noise_variance)
     noise = exact_array(given, name=name)
-    if noise.shape or not noise.numerators.item() > 0:
-        raise ParameterError(name, "be one positive number", given)
+    require(not noise.shape and noise.numerators.item() > 0, name, "be one positive number", given)
     power = 2 if noise_variance is None else 1
     variance = ExactArray(noise.numerators.reshape(1, 1) ** power, noise.denominator**power)
     if grid is None:
@@ -302,8 +300,7 @@ class CovarianceRoot:
         N = covariance.numerators
         if N.ndim != 2 or N.shape[0] != N.shape[1] or not len(N):
             raise ParameterError("covariance", "be a square matrix", f"shape {N.shape}")
-        if not np.array_equal(N, N.T):
-            raise ParameterError("covariance", "be symmetric", "an asymmetric matrix")
+        require(np.array_equal(N, N.T), "covariance", "be symmetric", "an asymmetric matrix")
         self._covariance = covariance
         self._known: dict[int, NDArray[Any]] = {}
 

@@ -118,7 +118,7 @@ class RiskCard(Page):
         """Write one page that loads nothing."""
         words = f"δ on a logarithmic axis against ε. The mark is ε = {few(self.epsilon)} at δ = {few(self.delta)}."
         marks = [(self.epsilon, self.delta)] if math.isfinite(self.epsilon) else []
-        picture = chart(self.curve, marks, description=words, shaded=False, mark="this guarantee")
+        picture = chart(self.curve, marks, description=words, mark="this guarantee")
         return render("risk.html.jinja", c=self, neighbours=self.neighbours, chart=picture, version=self.version)
 
 

@@ -21,7 +21,7 @@ from ndis._files import write_file
 from ndis.errors import ParameterError
 from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
-__all__ = ["Page", "chart", "minute", "number", "render", "sentence", "tag"]
+__all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -30,15 +30,6 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
 _PAD = 9.0  # half a marker, inside the frame
 _LEAST_DECADES = 3  # powers of ten along the axis of δ, at least
 _MOST_TICKS = 7  # along each axis
-_HEAD = Markup("""<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="generator" content="ndis {version}">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-""")
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
@@ -50,6 +41,17 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     pairs = ((key.rstrip("_").replace("_", "-"), escape(value)) for key, value in attributes.items())
     head = name + "".join(f' {key}="{value}"' for key, value in pairs)
     return Markup(f"<{head}>{''.join(map(escape, children))}</{name}>")
+
+
+def html_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
+    """Write a table as `ndis.pages.text.text_table` does, with the first row as its header, and then notes.
+
+    >>> html_table("Trees", [["height"], ["20"]])
+    '<table><caption>Trees</caption><tr><th>height</th></tr><tr><td>20</td></tr></table>'
+    """
+    kinds = ["th", *["td"] * (len(cells) - 1)]
+    rows = (tag("tr", *(tag(kind, text) for text in row)) for kind, row in zip(kinds, cells, strict=True))
+    return str(tag("table", tag("caption", title), *rows) + Markup("").join(tag("p", note) for note in notes))
 
 
 # ---------------------------------------------------------------------- pages
@@ -99,10 +101,10 @@ def _environment() -> Any:
     environment.filters.update(
         exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
     )
-    style, *_ = loader.get_source(environment, "page.css")
     environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, few=few)
     environment.globals.update(number=number, plain=plain)
-    environment.globals["page_head"] = functools.partial(_HEAD.format, style=Markup(style))
+    head, style = (Markup(loader.get_source(environment, name)[0]) for name in ("head.html", "page.css"))
+    environment.globals["page_head"] = functools.partial(head.format, style=style)
     return environment
 
 
@@ -134,9 +136,14 @@ def sentence(text: str) -> str:
 
 
 def chart(
-    curve: Sequence[Point], claimed: Sequence[Point], *, description: str, refuted: Point | None = None,
-    second: Sequence[Point] = (), shaded: bool = True, mark: str = "claim", right: float = 0.0, words: str = "",
-) -> Markup:  # fmt: skip
+    curve: Sequence[Point],
+    claimed: Sequence[Point],
+    *,
+    description: str,
+    refuted: Point | None = None,
+    second: Sequence[Point] = (),
+    mark: str = "claim",
+) -> Markup:
     """Draw δ on a logarithmic axis against ε: the points of the curve joined by a line, and the claim.
 
     Parameters
@@ -151,14 +158,9 @@ def chart(
         The claimed point that is marked as refuted.
     second : sequence of (ε, δ)
         A second curve, such as that of the other order.
-    shaded : bool
-        Shade the region under the first curve, in steps that lie below it: claims in it are false.
     mark : str
-        The word next to the claimed point.
-    right : float
-        The axis goes at least up to this ε.
-    words : str
-        A sentence written under the upper end of the curve.
+        The word next to the claimed point. Under the curve of a claim the region is shaded, in steps that lie below the
+        curve: claims in it are false.
 
     Examples
     --------
@@ -170,7 +172,7 @@ def chart(
     marks = [(x, y) for x, y in claimed if y > 0]
     alone = [] if seen else [(0.0, 10.0 * y) for _, y in marks]  # without a curve the claim is set off from the corner
     low, high = _decades([y for _, y in seen + other + marks + alone], floor=len(marks) < len(claimed))
-    left, right = _range([*(x for x, _ in seen + other + list(claimed) + alone), right])
+    left, right = _range([x for x, _ in seen + other + list(claimed) + alone])
 
     def across(x: float) -> float:
         return round(_LEFT + _PAD + (_RIGHT - _LEFT - 2 * _PAD) * (x - left) / (right - left), 2)
@@ -191,8 +193,7 @@ def chart(
         y = down(10.0**power)
         parts.append(tag("line", x1=_LEFT, x2=_RIGHT, y1=y, y2=y, class_="grid"))
         parts.append(tag("text", f"10{superscript(power)}", x=_LEFT - 7, y=y, dy="0.32em", text_anchor="end"))
-    ticks = _round_numbers(left, right)
-    for tick, text in zip(ticks, _in_one_form(ticks), strict=True):
+    for tick, text in _round_numbers(left, right):
         x = across(tick)
         parts.append(tag("line", x1=x, x2=x, y1=_BOTTOM, y2=_BOTTOM + 5, class_="axis"))
         parts.append(tag("text", text, x=x, y=_BOTTOM + 9, dy="0.8em", text_anchor="middle"))
@@ -200,13 +201,11 @@ def chart(
     middle = (_LEFT + _RIGHT) / 2
     parts.append(tag("text", "ε", x=middle, y=_HEIGHT - 6, text_anchor="middle", class_="name"))
     parts.append(tag("text", "δ", x=10, y=(_TOP + _BOTTOM) / 2, dy="0.32em", text_anchor="middle", class_="name"))
-    if seen and shaded:
+    if seen and mark == "claim":
         parts.append(tag("polygon", points=_steps([(across(x), down(y)) for x, y in seen]), class_="false"))
     for points, kind in ((seen, "curve"), (other, "curve second")):
         if points:
             parts.append(tag("polyline", points=path(points), class_=kind))
-    if words:
-        parts.append(tag("text", words, x=middle, y=_TOP + 22, text_anchor="middle", class_="words"))
     if len(claimed) > 1:
         parts.append(tag("polyline", points=path(claimed), class_="claimed"))
     for x, y in claimed:
@@ -237,19 +236,6 @@ def _diamond(x: float, y: float, kind: str, *, size: float) -> Markup:
     return tag("polygon", points=" ".join(f"{a:.2f},{b:.2f}" for a, b in corners), class_=kind)
 
 
-def _in_one_form(ticks: Sequence[float]) -> list[str]:
-    """Write numbers with equally many decimals; powers of ten stay unchanged.
-
-    >>> _in_one_form([0.0, 0.5, 1.0])
-    ['0.0', '0.5', '1.0']
-    """
-    texts = [plain(tick) for tick in ticks]
-    if not all(text.replace(".", "", 1).isdecimal() for text in texts):
-        return texts
-    decimals = max((len(text.partition(".")[2]) for text in texts), default=0)
-    return [f"{tick:.{decimals}f}" for tick in ticks]
-
-
 def _decades(values: Sequence[float], *, floor: bool) -> tuple[int, int]:
     """Return powers of ten below and above the values; if `floor`, one more lies below all of them."""
     if not values:
@@ -265,12 +251,18 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if low < high else (min(0.0, low), max(1.0, low + 1.0))
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Return round numbers at equal steps between two ends."""
+def _round_numbers(low: float, high: float) -> list[tuple[float, str]]:
+    """Return round numbers at equal steps between two ends, and their texts, which have equally many decimals.
+
+    >>> [text for _, text in _round_numbers(0.0, 1.3)]
+    ['0.0', '0.2', '0.4', '0.6', '0.8', '1.0', '1.2']
+    """
     power = math.floor(math.log10((high - low) / _MOST_TICKS))
     for size in (1, 2, 5, 10, 20):
         unit = float(f"{size}e{power}")
         first, last = math.ceil(low / unit), math.floor(high / unit)
         if last - first < _MOST_TICKS:
             break
-    return [float(f"{k * unit:.12g}") for k in range(first, last + 1)]
+    decimals = max(0, -power - (size >= 10))
+    ticks = [float(f"{k * unit:.12g}") for k in range(first, last + 1)]
+    return [(x, f"{x:.{decimals}f}" if decimals <= 4 and high < 1e6 else plain(x)) for x in ticks]

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from html import escape
 
 MINUS = "\u2212"  # as wide as a plus sign
 _SPACE = "\u00a0"  # no line ends at this space
@@ -150,18 +149,3 @@ def text_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] 
         aligned = [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]
         lines.append("  ".join(aligned).rstrip())
     return "\n".join([title, *lines, *notes])
-
-
-def html_table(title: str, cells: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> str:
-    """Return the same as HTML.
-
-    >>> html_table("Trees", [["height"], ["20"]])
-    '<table><caption>Trees</caption><tr><th>height</th></tr><tr><td>20</td></tr></table>'
-    """
-    kinds = ["th", *["td"] * (len(cells) - 1)]
-    rows = [
-        "<tr>" + "".join(f"<{kind}>{escape(text)}</{kind}>" for text in row) + "</tr>"
-        for kind, row in zip(kinds, cells, strict=True)
-    ]
-    after = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>{after}"

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from ndis._balls import Ball, climb
 from ndis._validate import Floats, as_floats, shaped
 from ndis.chi_square import loss_laws
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError, require
 from ndis.pair import GaussianPair
 
 _LADDER = tuple(1 << k for k in range(7, 15))  # bits of working precision to try
@@ -101,10 +101,8 @@ def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: Arr
     e, tau, r = np.broadcast_arrays(
         as_floats("epsilon", epsilon), as_floats("variance_ratio", variance_ratio), as_floats("copies", copies)
     )
-    if not (tau > 0).all():
-        raise ParameterError("variance_ratio", "be positive", variance_ratio)
-    if not (r > 0).all():
-        raise ParameterError("copies", "be positive", copies)
+    require((tau > 0).all(), "variance_ratio", "be positive", variance_ratio)
+    require((r > 0).all(), "copies", "be positive", copies)
     points = zip(e.ravel().tolist(), tau.ravel().tolist(), r.ravel().tolist(), strict=True)
     return shaped(np.array([float(_delta(*point)) for point in points]), e.shape)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ndis._search import smallest_safe
 from ndis._validate import Adjacency, Floats, as_choice
-from ndis.enclosure import Enclosure
+from ndis.enclosure import Enclosure, largest
 from ndis.errors import BudgetError, PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile
@@ -58,7 +58,7 @@ def worst_log_delta(envelope: Envelope, epsilon: float, bound: Bound) -> float:
     if isinstance(envelope, LoewnerEnvelope):
         return min(renyi_log_delta(envelope, epsilon), split_log_delta(envelope, epsilon))
     try:
-        return max(float(pair.log_delta(epsilon)) for pair in _pairs(envelope))
+        return largest(float(pair.log_delta(epsilon)) for pair in _pairs(envelope))
     except PrecisionError:
         return 0.0  # δ ≤ 1 always holds
 
@@ -82,7 +82,7 @@ def certified_worst_delta(envelope: Envelope, epsilon: float, bound: Bound) -> t
         renyi, paper = certified_renyi(envelope, epsilon), certified_split(envelope, epsilon)
         chosen = "renyi" if renyi <= paper else "paper (corrected)"
         return min(renyi, paper), f"{chosen}; no exact worst case is known for this envelope"
-    return max(pair.certify(epsilon).upper for pair in _pairs(envelope)), "exact (dominating pair)"
+    return largest(pair.certify(epsilon).upper for pair in _pairs(envelope)), "exact (dominating pair)"
 
 
 def _pairs(envelope: DominatingPairs) -> list[GaussianPair]:

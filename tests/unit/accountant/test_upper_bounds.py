@@ -97,6 +97,7 @@ def test_a_replaced_record_is_sampled_again_with_the_product_of_the_rates():
 
 
 def test_helpers_by_name():
+    """thm:strategy."""
     make = ndis.PrivacyProfile
     tree = make.from_tree_aggregation(noise_multiplier=4.0, steps=8)  # four nodes on each path
     assert tree.epsilon(1e-5) == pytest.approx(make.from_noise_multiplier(2.0).epsilon(1e-5), rel=1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, LOUD, ROWS, SHIFT
-from ndis.auditing import AddAdversarial, AddRows, Claim, PairBatch, ProjectionLaw, RemoveEach, Search, audit
+from ndis.auditing import AddAdversarial, AddRows, Claim, Domain, PairBatch, ProjectionLaw, RemoveEach, Search, audit
 from ndis.errors import ParameterError
 
 
@@ -24,8 +24,8 @@ def noisy_sum(variance, columns=3):
         ({"pairs": []}, "pairs must be at least one"),
         ({"pairs": [1.0]}, "GaussianPair or PrivacyProfile"),
         ({"pairs": {"ratio": [1.0]}}, "pairs must have the keys variance_ratio"),
-        ({"pairs": {"variance_ratio": [1.0, math.nan]}}, "variance_ratio of pair 1 must be positive and finite"),
-        ({"pairs": {"variance_ratio": [1.0], "shift": [math.inf]}}, "shift of pair 0 must be finite"),
+        ({"pairs": {"variance_ratio": [1.0, math.nan]}}, "variance_ratio must be finite"),
+        ({"pairs": {"variance_ratio": [1.0], "shift": [math.inf]}}, "shift must be finite"),
         ({"pairs": {"variance_ratio": [1.0, -1.0]}}, "positive"),
         ({"pairs": {"variance_ratio": [1.0, 2.0], "copies": [0, 1]}}, "copies"),
         ({"pairs": {"variance_ratio": [1.0, 2.0], "shift": [0.0, 1.0, 2.0]}}, "broadcast"),
@@ -74,7 +74,7 @@ def test_bad_rules():
         with pytest.raises(ParameterError, match="random_state"):
             Search(random_state=seed)
     with pytest.raises(ParameterError, match="row_norm_bound"):
-        AddAdversarial(row_norm_bound=math.nan)
+        AddAdversarial(Domain(row_norm_bound=math.nan))
     with pytest.raises(ParameterError, match="candidates"):
         AddRows([[math.nan]])
     with pytest.raises(ParameterError, match="columns of data"):
@@ -97,12 +97,12 @@ def test_given_data_sets_must_be_like_the_data(neighbours):
     )
 
 
-def test_a_bad_pair_of_a_batch_is_named():
+def test_a_bad_pair_of_a_batch_is_refused():
     for batch, words in (
-        (PairBatch([1.0, 1.0, math.nan]), "variance_ratio of pair 2"),
-        (PairBatch([1.0, -1.0]), "variance_ratio of pair 1"),
-        (PairBatch([1.0, 1.0], shift=[0.0, math.inf]), "shift of pair 1"),
-        (PairBatch(np.ones((2, 2)), copies=[[1, 1], [1, 1.5]]), "copies of pair 1"),
+        (PairBatch([1.0, 1.0, math.nan]), "variance_ratio must be finite"),
+        (PairBatch([1.0, -1.0]), "variance_ratio must be positive"),
+        (PairBatch([1.0, 1.0], shift=[0.0, math.inf]), "shift must be finite"),
+        (PairBatch(np.ones((2, 2)), copies=[[1, 1], [1, 1.5]]), "copies must be whole numbers"),
     ):
         with pytest.raises(ParameterError, match=words):
             audit(CLAIM, pairs=batch)
@@ -114,6 +114,16 @@ def test_a_bad_pair_of_a_batch_is_named():
         {"generations": 0},
         {"offspring": 0},
         {"starts": True},
+    ],
+)
+def test_bad_arguments_of_rules(wrong):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        AddAdversarial(Domain(1.0), **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
         {"row_norm_bound": math.inf},
         {"row_norm_bound": 1e-320},
         {"row_norm_bound": 1e308},
@@ -123,13 +133,18 @@ def test_a_bad_pair_of_a_batch_is_named():
         {"target_values": [math.nan]},
     ],
 )
-def test_bad_arguments_of_rules(wrong):
+def test_bad_arguments_of_domains(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
-        AddAdversarial(**{"row_norm_bound": 1.0, **wrong})
+        Domain(**{"row_norm_bound": 1.0, **wrong})
+
+
+def test_a_bound_is_no_domain():
+    with pytest.raises(ParameterError, match="domain must be a Domain; got float"):
+        AddAdversarial(1.0)
 
 
 def test_what_only_an_algorithm_needs_is_refused_with_pairs():
     with pytest.raises(ParameterError, match="left out with pairs"):
         audit(CLAIM, pairs=[LOUD], workers=2)
-    with pytest.raises(ParameterError, match="row_norm_bound must come with data"):
-        audit(CLAIM, pairs=[LOUD], search=Search(row_norm_bound=1.0))
+    with pytest.raises(ParameterError, match="neighbours must come with data"):
+        audit(CLAIM, pairs=[LOUD], search=Search(RemoveEach()))

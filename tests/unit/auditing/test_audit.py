@@ -16,6 +16,7 @@ from ndis.auditing import (
     AddRows,
     AuditReport,
     Claim,
+    Domain,
     PairBatch,
     ProjectionLaw,
     RemoveEach,
@@ -266,7 +267,7 @@ def test_the_adversary_finds_the_worst_row():
     data = 0.1 * unit_rows(15)
     stretched = lambda x: (x.sum(axis=0) * np.array([1.0, 1.0, 4.0]), np.full(3, 30.0))  # noqa: E731
     worst = GaussianPair.from_ratios(1.0, shift=4.0 / math.sqrt(30.0)).delta(1.0)
-    rule = AddAdversarial(row_norm_bound=1.0)
+    rule = AddAdversarial(Domain(row_norm_bound=1.0))
     report = audit(CLAIM, algorithm=stretched, data=data, search=Search(neighbours=[rule], random_state=7))
     assert report.delta_possible == pytest.approx(worst, rel=0.01)
     assert report.delta_possible <= worst * (1 + 1e-9)
@@ -279,14 +280,14 @@ def test_rows_with_targets():
     algorithm = lambda d: (d[0].T @ d[1], np.full(3, 20.0))  # noqa: E731
     rules = [
         RemoveEach(),
-        AddAdversarial(row_norm_bound=1.0, target_bound=3.0, generations=1),
-        AddAdversarial(row_norm_bound=1.0, target_values=(0.0, 1.0), generations=2),
+        AddAdversarial(Domain(row_norm_bound=1.0, target_bound=3.0), generations=1),
+        AddAdversarial(Domain(row_norm_bound=1.0, target_values=(0.0, 1.0)), generations=2),
     ]
     report = audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=rules))
     assert report.pairs_tried > 13
     assert len(report.how_chosen) == 3
     with pytest.raises(ParameterError, match="target_bound or target_values"):
-        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=AddAdversarial(row_norm_bound=1.0)))
+        audit(CLAIM, algorithm=algorithm, data=data, search=Search(neighbours=AddAdversarial(Domain(1.0))))
 
 
 def test_replacing_one():
@@ -303,7 +304,7 @@ def test_replacing_one():
         claim,
         algorithm=noisy_sum(variance),
         data=data,
-        search=Search(neighbours=ReplaceAdversarial(row_norm_bound=1.0)),
+        search=Search(neighbours=ReplaceAdversarial(Domain(row_norm_bound=1.0))),
     )
     assert found.refuted
 

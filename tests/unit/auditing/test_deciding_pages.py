@@ -69,10 +69,7 @@ def test_delta_zero_says_every_epsilon():
         (([5.0], [0.0], [6.0], [1.0]), "the published number is exactly 5"),
         (([5.0], [1.0], [6.0], [0.0]), "the published number is not exactly 6"),
         (([1.0, 3.0], [4.0, 4.0], [1.0, 2.0], [4.0, 4.0]), "number 2 of the output exceeds 6.5"),
-        (
-            ([1.0, 1.0], [1.0, 4.0], [0.0, 0.0], [1.0, 4.0]),
-            "1 × number 1 + 0.25 × number 2 of the output exceeds 1.625",
-        ),
+        (([1.0, 1.0], [1.0, 4.0], [0.0, 0.0], [1.0, 4.0]), ""),
     ],
 )
 def test_the_event_in_units_of_the_output(laws, words):

@@ -32,7 +32,7 @@ def test_the_ridge_of_the_advice_makes_the_claim_true():
     report = audit(CLAIM, mechanism=law)
     assert report.refuted
     ridge = at_most(sketch().ridge)
-    assert any(f"raise the ridge from 20 to {ridge}" in step for step in report.next_steps)
+    assert any(f"raise ridge from 20 to {ridge}" in step for step in report.next_steps)
     repaired = audit(CLAIM, mechanism=dataclasses.replace(law, ridge=float(ridge)))
     assert repaired.proved
     assert not repaired.refuted

@@ -55,7 +55,7 @@ def test_a_projection_with_too_little_ridge_is_refuted_by_its_own_data():
     law = ProjectionLaw(50, 0.9 * exact.ridge, 1.0)
     report = audit(CLAIM, mechanism=law)
     assert report.refuted
-    crowded = audit(CLAIM, mechanism=ProjectionLaw.of(exact), data=unit_rows(500))
+    crowded = audit(CLAIM, mechanism=exact.law, data=unit_rows(500))
     assert not crowded.refuted
     assert crowded.pairs_tried == 502
 

@@ -71,8 +71,7 @@ def test_a_report_cannot_contradict_its_numbers():
         {"witness.delta": 0.9},
         {"witness.epsilon": "1"},
         {"witness.event": 3},
-        {"witness.fractions": [["1/0"]]},
-        {"witness.fractions": [[], [], [], []]},
+        {"witness.fractions": [["1/3"]]},
     ],
 )
 def test_every_field_of_a_stored_report_is_checked(change):
@@ -91,17 +90,17 @@ def test_how_to_reproduce_names_the_function_and_the_data():
 
 
 def test_other_formats_are_refused():
-    for version in (1, 3, "2", True):
-        with pytest.raises(ParameterError, match="format_version of the report must be 2"):
+    for version in (1, 2, "3", True):
+        with pytest.raises(ParameterError, match="format_version of the report must be 3"):
             AuditReport.from_dict({**audit(CLAIM, pairs=[SHIFT]).to_dict(), "format_version": version})
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"curve": {"points": [[0.0, 2.0]], "certified": True, "right": 1.0}}, "δ between 0 and 1"),
-        ({"curve": {"points": 3, "certified": True, "right": 1.0}}, "points of the curve"),
-        ({"curve": {"points": [], "certified": 1, "right": 1.0}}, "certified of the curve"),
+        ({"curve": [[0.0, 2.0]]}, "δ between 0 and 1"),
+        ({"curve": 3}, "curve must be a list"),
+        ({"curve": [[0.0, 1.5]]}, "points of the curve"),
         ({"proof": {"theorem": 1, "statement": "", "assumptions": []}}, "proof must hold sentences"),
         ({"proof": {"theorem": "t", "statement": "s", "assumptions": []}}, "not refuted"),
         ({"witness": None}, "come with a witness"),
@@ -116,4 +115,4 @@ def test_damaged_reports_are_refused(change, words):
 def test_the_curve_needs_its_witness():
     report = audit(CLAIM, pairs=[GaussianPair.from_ratios(1.01)])
     with pytest.raises(ParameterError, match="curve must come with a witness"):
-        dataclasses.replace(report, witness=None, delta_possible=0.0, computed_curve=report.drawn)
+        dataclasses.replace(report, witness=None, delta_possible=0.0, computed_curve=report.curve)

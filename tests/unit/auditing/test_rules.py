@@ -9,7 +9,7 @@ import pytest
 
 from helpers.audits import CLAIM
 from helpers.pages import text_of
-from ndis.auditing import Claim, DataSet, RemoveEach, Search, audit
+from ndis.auditing import Claim, DataSet, Domain, RemoveEach, Search, audit
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
@@ -26,7 +26,7 @@ GIVEN_ONLY = "Only the rows or pairs that the user gave were tried."
 
 def test_a_stated_bound_adds_the_search_for_the_worst_row():
     plainly = audit(Claim(1.0, 0.5), algorithm=noisy_sum(9.0), data=ROWS)
-    searched = audit(Claim(1.0, 0.5), algorithm=noisy_sum(9.0), data=ROWS, search=Search(row_norm_bound=3.0))
+    searched = audit(Claim(1.0, 0.5), algorithm=noisy_sum(9.0), data=DataSet(ROWS, domain=Domain(3.0)))
     assert plainly.given_only
     assert GIVEN_ONLY in text_of(plainly.to_html())
     assert not searched.given_only
@@ -40,21 +40,13 @@ def test_replace_one_needs_only_a_bound():
     claim = Claim(1.0, 1e-6, "replace-one")
     with pytest.raises(ParameterError, match="neighbours must be given for replace-one"):
         audit(claim, algorithm=noisy_sum(1.0), data=ROWS)
-    assert audit(claim, algorithm=noisy_sum(1.0), data=ROWS, search=Search(row_norm_bound=1.0)).refuted
+    assert audit(claim, algorithm=noisy_sum(1.0), data=DataSet(ROWS, domain=Domain(1.0))).refuted
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"pairs": [SHIFT], "search": Search(row_norm_bound=1.0)}, "row_norm_bound must come with data"),
-        (
-            {"algorithm": noisy_sum(1.0), "data": ROWS, "search": Search(target_bound=1.0)},
-            "row_norm_bound must come with",
-        ),
-        (
-            {"algorithm": noisy_sum(1.0), "data": ROWS, "search": Search(RemoveEach(), row_norm_bound=1.0)},
-            "be left out if neighbours are given",
-        ),
+        ({"pairs": [SHIFT], "search": Search(RemoveEach())}, "neighbours must come with data"),
         ({"pairs": [SHIFT], "data": DataSet(ROWS)}, "data and workers must be left out with pairs"),
         ({"pairs": [SHIFT], "title": 3}, "title must be of type str"),
     ],

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from helpers.audits import CLAIM, ridge
-from ndis.auditing import AddAdversarial, AddRows, RemoveEach, Search, audit
+from ndis.auditing import AddAdversarial, AddRows, Domain, RemoveEach, Search, audit
 from ndis.errors import ParameterError
 
 DATA = np.random.default_rng(0).standard_normal((30, 3))
 RULES = [
     RemoveEach(),
     AddRows(np.eye(3)),
-    AddAdversarial(row_norm_bound=2.0, generations=3, offspring=4, starts=1),
+    AddAdversarial(Domain(row_norm_bound=2.0), generations=3, offspring=4, starts=1),
 ]
 
 

@@ -98,28 +98,6 @@ def test_rank_two_is_found():
     assert run(Crossed(ratio=100.0, kind="loewner")).counterexample.quantity == "Loewner order"
 
 
-def test_climbing_gets_closer():
-    def nudge(data, neighbour, rng):
-        moved = data + rng.normal(0, 0.05, size=data.shape)
-        return moved, moved[: len(neighbour)]
-
-    def run_both(steps):
-        return check_sensitivity(
-            Shrunk(),
-            lambda rng: rng.uniform(0, 0.3, size=(2, 2)),
-            neighbours=lambda data, rng: data[:1],
-            noise_variance=0.1,
-            trials=5,
-            perturb=nudge if steps else None,
-            steps=max(steps, 1),
-        )
-
-    before, after = run_both(0), run_both(150)
-    assert after.pairs == before.pairs + 150
-    assert after.closest.usage > 1.2 * before.closest.usage
-    assert after.ok
-
-
 @pytest.mark.parametrize("bad", [{"noise_variance": 0.0}, {"noise_variance": math.nan}, {"trials": 0}])
 def test_bad_arguments(bad):
     with pytest.raises(ndis.ParameterError, match=next(iter(bad))):

@@ -67,3 +67,17 @@ def test_a_projection_is_audited_on_a_csv_file(tmp_path):
     assert from_file.witness.enclosure == from_array.witness.enclosure
     with pytest.raises(ParameterError, match="header"):
         audit(CLAIM, mechanism=law, data=str(tmp_path / "rows.csv"))
+
+
+def test_a_column_without_numbers_is_named_and_no_cell_is_quoted(tmp_path):
+    """The first line of a CSV file may be a record after all, so its columns are counted."""
+    path = tmp_path / "people.csv"
+    path.write_text("age,town\n0.5,Ravenna\n0.25,Ferrara\n")
+    with pytest.raises(ParameterError, match="no numbers, in column 2 of 2; leave out columns of text") as error:
+        DataSet(path, header=True).rows()
+    assert "Ravenna" not in str(error.value)
+    with pytest.raises(ParameterError, match=r"^targets of data must be finite; .* in column 1 of 1"):
+        DataSet(path, header=True, targets=["town"]).rows()
+    frame = pytest.importorskip("pandas").DataFrame({"age": [0.5, 0.1], "height": [1.0, np.inf]})
+    with pytest.raises(ParameterError, match="no numbers, in column 'height'"):
+        DataSet(frame).rows()

@@ -13,7 +13,7 @@ import pytest
 
 import ndis
 from helpers import command
-from ndis.auditing import AddAdversarial, DataSet
+from ndis.auditing import AddAdversarial, DataSet, Domain
 from ndis.errors import ParameterError
 from ndis.schema import Schema
 
@@ -90,7 +90,7 @@ def test_the_worst_row_has_a_target_within_the_schema(place: Path) -> None:
     options = ("--schema", "schema.toml", "--algorithm", "mymodel.py:sums", "--row-norm-bound", 1.4, *CLAIM)
     options += ("--seconds", 0)
     run("audit", "--data", "rows.csv", "--header", *options, "-o", "audit.json", status=1)
-    said = AddAdversarial(row_norm_bound=1.4, target_bound=1.0).describe()
+    said = AddAdversarial(Domain(row_norm_bound=1.4, target_bound=1.0)).describe()
     assert said in Path("audit.json").read_text()
     run("audit", "--data", "rows.csv", "--header", *options, "--target-bound", 0.5, "-o", "audit.json", status=1)
     assert said not in Path("audit.json").read_text()

@@ -221,3 +221,35 @@ def test_a_ledger_is_renewed_and_shows_the_total_of_all_periods(place):
     page = (place / "next.html").read_text(encoding="utf-8")
     words = page.replace("\xa0", " ").replace("&nbsp;", " ")
     assert "All 2 periods are together private with ε = 5.5 and δ = 2 × 10⁻⁶." in words
+
+
+def test_no_command_writes_over_a_ledger_its_data_or_an_older_anchor(place, monkeypatch):
+    monkeypatch.chdir(place)
+    shutil.copy("b.ledger", "b.json")
+    shutil.copy("b.ledger", "b.svg")
+    (place / "link.json").symlink_to("b.ledger")
+    call("ledger", "anchor", "b.ledger", "-o", "a1")
+    profile = ndis.PrivacyProfile.from_noise_multiplier(8.0)
+    (place / "p.json").write_text(profile.to_json())
+    kept = {one.name: one.read_bytes() for one in place.iterdir()}
+    count = ("count", "data.csv", "--header", "--noise-std", 8, "--delta", "1e-6", "--ledger", "b.ledger")
+    for words in (
+        ("ledger", "anchor", "b.ledger", "-o", "b.ledger"),
+        ("ledger", "anchor", "b.ledger", "-o", "a1"),
+        ("ledger", "export", "b.json", "-o", "b.json"),
+        ("ledger", "export", "b.ledger", "-o", "link.json"),
+        *((*count, "--slot", "weekly", "-o", target) for target in ("b.ledger", "data.csv", "link.json")),
+        ("risk", "p.json", "-o", "p.json"),
+        ("risk", "-o", "./p.json", "p.json"),
+        ("risk", "p.json", "-o", "link.json"),
+        ("curve", "--ratio", "2", "-o", "b.svg"),
+    ):
+        call(*words, status=2)
+        assert {one.name: one.read_bytes() for one in place.iterdir()} == kept
+    release = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0).release(3.0)
+    for target in ("link.json", "b.ledger", "p.json"):
+        with pytest.raises(ndis.ParameterError, match="new file"):
+            release.save(target)
+    with pytest.raises(ndis.ParameterError, match="a database, as ledgers are"):
+        profile.report(1e-6).save("link.json")
+    assert {one.name: one.read_bytes() for one in place.iterdir()} == kept

@@ -50,7 +50,7 @@ class TestAsAProcess:
         assert (result.exit_code, result.stdout, result.stderr) == (130, "", "ndis: interrupted\n")
 
     def test_a_reader_that_leaves_early(self):
-        command = [sys.executable, "-m", "ndis", "curve", "--ratio", "2", "--points", "1500", "--range", "0", "1"]
+        command = [sys.executable, "-m", "ndis", "curve", "--ratio", "2", "--points", "1500", "--range", "0,1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             assert process.stderr is not None

@@ -226,7 +226,7 @@ class TestRegress:
                 ("records.csv", "--header", "--target", "y", *REGRESS, "-o", "nowhere/fit.json"),
                 "-o must lie in an existing folder",
             ),
-            (("records.csv", "--header", "--target", "y", *REGRESS, "-o", "many"), "-o must be a new file"),
+            (("records.csv", "--header", "--target", "y", *REGRESS, "-o", "many"), "-o must end in .html or .json"),
         ],
     )
     def test_refused(self, args, message, folder):
@@ -299,7 +299,8 @@ def test_regress_on_awkward_names(tmp_path: Path, monkeypatch):
         raise AssertionError("drawn before the output was checked")
 
     monkeypatch.setattr(PrivateRidge, "fit_data", drawn)
-    assert refused(*args, "-o", ".").startswith("-o must be a new file")
+    Path("old.json").write_text("kept")
+    assert refused(*args, "-o", "old.json").startswith("-o must be a new file")
 
 
 def test_names_with_control_characters_are_refused(tmp_path: Path) -> None:

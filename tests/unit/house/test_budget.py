@@ -18,23 +18,23 @@ LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 # of the root and of interop hold samplers of batches and risks; those of learn, gram and describing hold statistics on
 # natural tables; those of auditing and pages hold data sets, training loops and pages that decide.
 BUDGET = {
-    "(root)": (2663, 2350),
+    "(root)": (2650, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (3922, 3600),
-    "data": (2177, 1700),
-    "gram": (1340, 1250),
+    "accountant": (3977, 3600),
+    "data": (2172, 1700),
+    "gram": (1268, 1250),
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2226, 1800),
+    "learn": (2230, 1800),
     "describing": (827, 700),
-    "dominance ledger": (1529, 1415),
-    "auditing": (2856, 2700),
-    "pages": (337, 320),
-    "paper interop": (556, 445),
-    "cli": (1403, 1350),
+    "dominance ledger": (1500, 1415),
+    "auditing": (2720, 2700),
+    "pages": (321, 320),
+    "paper interop": (551, 445),
+    "cli": (1350, 1350),
 }
-FILES = 200  # the goal is 190
+FILES = 199  # the goal is 190
 LONGEST = 500  # lines of one file, all of them counted
 
 

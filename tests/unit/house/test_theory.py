@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import ndis
 from helpers.places import ROOT
 
 TEXT = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
@@ -58,3 +59,17 @@ def test_every_work_that_is_cited_is_listed():
         first = re.match(r"[\w-]+", names)[0]
         assert first in surnames, (names, year)
         assert year in references
+
+
+def test_the_citation_has_the_number_of_its_result():
+    version, number, label = re.findall(rf"Theory of ndis ([\d.]+), Theorem (\d+) \(({LABEL})\)", TEXT)[0]
+    assert version == ndis.__version__
+    assert list(RESULTS).index(label) + 1 == int(number)
+
+
+@pytest.mark.parametrize("page", ["docs/theory.md", "docs/install.md", "README.md", "CITATION.cff"])
+def test_the_version_is_this_one(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = re.findall(r"(?:ndis[- ]|(?<!cff-)\bversion(?::| +=) *\{?)(\d+\.\d+\.\d+)", text)
+    assert named
+    assert set(named) == {ndis.__version__}

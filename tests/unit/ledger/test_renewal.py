@@ -90,7 +90,7 @@ def test_a_mistake_does_not_close_the_old_ledger(plan, tmp_path):
     (tmp_path / "there.db").write_text("")
     with pytest.raises(ndis.ParameterError, match="new file"):
         plan.renew(tmp_path / "there.db", **NEXT)
-    with pytest.raises(ndis.LedgerError, match="folder is missing"):
+    with pytest.raises(ndis.ParameterError, match="path must lie in an existing folder"):
         plan.renew(tmp_path / "nofolder" / "2.db", **NEXT)
     with pytest.raises(ndis.BudgetError, match="the plan must keep delta"):
         plan.renew(tmp_path / "2.db", **{**NEXT, "epsilon": 0.01})

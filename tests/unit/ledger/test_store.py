@@ -38,6 +38,13 @@ def spend(ledger: ndis.Ledger) -> dict[int, str]:
             "entry 2 .* does not fit the chain",
         ),
         ("UPDATE about SET value = '9.0' WHERE key = 'epsilon'", "entry 1 .* does not fit the chain"),
+        (
+            "UPDATE entries SET totals = '{\"spent\":0,' || substr(totals, 2) WHERE number = 2",
+            "entry 2 .* as its digest",
+        ),
+        ("UPDATE entries SET content = ' ' || content WHERE number = 1", "entry 1 .* as its digest reads it"),
+        ("UPDATE about SET value = value || ' ' WHERE key = 'epsilon'", "'epsilon' .* as its digest reads it"),
+        ("UPDATE about SET value = '{' WHERE key = 'epsilon'", "'epsilon' of the ledger cannot be read"),
         ("UPDATE profiles SET json = replace(json, '0.25', '0.75')", "does not have the digest"),
     ],
 )

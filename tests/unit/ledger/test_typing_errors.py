@@ -135,6 +135,17 @@ def test_nothing_is_given_back_after_a_release_of_a_copy_or_of_another_thread(tm
     assert ledger.remaining() == {"a": 0}
 
 
+def test_the_right_to_give_back_ends_with_the_block(tmp_path):
+    mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (mechanism, 1)})
+    with ledger.charge("a", mechanism) as charge:
+        pass
+    mechanism.release(1.0)
+    with pytest.raises(LedgerError, match="before data are read"):
+        charge.give_back()
+    assert ledger.remaining() == {"a": 0}
+
+
 # ---------------------------------------------------------------------- giving back
 
 

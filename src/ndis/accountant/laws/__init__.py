@@ -54,6 +54,7 @@ from ndis.errors import PrecisionError
 __all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "kept", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
+_FIRST_ROWS = 8  # of a product, before small terms are dropped
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -244,7 +245,7 @@ def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ba
     out: list[Any] = []
     start = 0
     while start < len(far):
-        end = min(max(2 * start, start + 1), len(far))
+        end = min(max(2 * start, start + _FIRST_ROWS), len(far))
         slack, kept = error, list[int]()
         for j, (size, z) in enumerate(zip(sizes, far[start], strict=True)):
             left = size * z.abs_upper()

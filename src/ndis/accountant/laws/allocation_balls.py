@@ -321,7 +321,8 @@ class _FixedPoint(NamedTuple):
     def of(cls, values: list[Any]) -> _FixedPoint:
         """Round balls to the working precision of the largest, and a few bits more."""
         sizes = [value.abs_upper() for value in values]
-        bits = ctx.prec + _GUARD - math.ceil(float(max(sizes).log().upper()) / math.log(2.0))
+        top = max(sizes)  # 0 if every value is: exp(−z) on the grid may end before a stride begins
+        bits = ctx.prec + _GUARD - (math.ceil(float(top.log().upper()) / math.log(2.0)) if top > 0 else 0)
         pieces = [[value.real for value in values], [value.imag for value in values]]
         error = 2 * (max(max(x.rad() for x in piece) for piece in pieces) + arb(2) ** -bits)
         total = sum(sizes, arb(0)) + len(values) * error

@@ -65,6 +65,8 @@ _MOST_NODES = 60_000
 _TURNS = 28  # angles tried for a ceiling
 _MARGIN = 18.0  # beyond the bells, for plans
 _FAR = 5000.0
+_ROUGH = 5.0  # digits of a moment, in natural log units, that only bounds an error
+_LOW = 6.0  # log of a bound of |B|^{−c} that is good enough
 _NEAR = 60.0
 _MOST_PLACES = 50_000  # a plan looks at no more
 _FARTHEST = 1e9  # no place of a likelihood ratio lies beyond
@@ -168,13 +170,15 @@ class MixtureBalls(BallLaw):
         top = float(base.max())
         reference = float(np.exp(base - top).sum())
         best = (0.0, 0.0)
-        for theta in self._widest(2.6, 1.2, 16.0) * np.geomspace(1e-4, 1.0, _TURNS):
+        for theta in self._widest(2.6, 1.2, 16.0) * np.geomspace(1.0, 1e-4, _TURNS):
             above, below = self._logs(x + 1j * theta)
             log_terms = (1.0 + c) * above.real - c * below.real - y * (above - below).imag - 0.5 * x * x - top
             log_terms = log_terms[log_terms > -300.0]
             value = 0.5 * theta**2 + math.log(max(float(np.exp(log_terms).sum()) / reference, 1e-300))
             if value < best[0]:
                 best = (value, float(theta))
+            elif best[1] > 0.0:  # the logarithm of a ceiling is convex in θ
+                break
         return best
 
     def _widest(self, above: float, below: float, most: float = math.inf) -> float:
@@ -184,8 +188,8 @@ class MixtureBalls(BallLaw):
 
     def _log_growth(self, c: float, tau: float) -> float:
         """log N_τ/M(c), roughly."""
-        if self.down == 0.0:
-            return 0.5 * tau**2
+        if self.down == 0.0 or self._bounded(c):
+            return 0.5 * tau**2 - c * min(self._log_b, 0.0)
         x = self._grid(c)
         base = self._log_terms(c, x)
         turned = base + c * (self._logs(x)[1] - self._logs(x + 1j * tau)[1].real)
@@ -247,7 +251,7 @@ class MixtureBalls(BallLaw):
         """Enclose M(c + ik·step), from one rule on Im x = θ for all k: a sum of geometric sequences."""
         rule, a = self._rule(c, digits, None)
         damping = (2 * arb.pi() * arb(a) / rule.step).exp() - 1
-        real = self.moment(c, digits)
+        real = self.moment(c, _ROUGH)
         strip = (real + self._growth(c, 2.0 * a, real)) / damping
         weights, logs = zip(*self._nodes(c, rule), strict=True)
         return geometric(weights, logs, (strip + self._tails(c, rule)).upper(), step, count)
@@ -337,11 +341,16 @@ class MixtureBalls(BallLaw):
         pairs = zip(self.sides.a, self.sides.alpha, strict=True)
         return [(w * (r * (1 + r) * m * m / 2).exp(), (1 + r) * m) for w, m in pairs]
 
-    def _beyond(self, c: float, x: Ball) -> Ball:
-        """Bound the mass right of x of the bells above |A^{1+c} B^{−c}| φ on every line."""
+    def _bounded(self, c: float) -> bool:
+        """Say if all bells above |A^{1+c} B^{−c}| φ are a good bound: A = 1, and B has a large constant term."""
+        return self.up == 0.0 == float(self._down[self._least]) and -c * self._log_b < _LOW
+
+    def _beyond(self, c: float, x: Ball = None) -> Ball:
+        """Bound the mass right of x, or all of it, of the bells above |A^{1+c} B^{−c}| φ on every line."""
         r, beta = arb(c), self.sides.beta[self._least]
         lift = (r * beta * beta * (1 + r) / 2 - r * self.sides.b[self._least].log()).exp()
-        return sum((w * (r * beta * m).exp() * lift * _above(x - m - r * beta) for w, m in self._bells(c)), arb(0))
+        masses = [(w * (r * beta * m).exp() * lift, m + r * beta) for w, m in self._bells(c)]
+        return sum((mass if x is None else mass * _above(x - place) for mass, place in masses), arb(0))
 
     def _height(self, c: float, x: Ball, tau: float) -> Ball:
         """Return |B(x + iτ)|^{−c}, which rises with x."""
@@ -355,6 +364,8 @@ class MixtureBalls(BallLaw):
             return real.upper() * lift
         if not all(m * arb(tau) < arb.pi() / 2 for m in self.sides.beta):
             raise PrecisionError("the strip of a sampled step is too wide")
+        if self._bounded(c):
+            return (self._beyond(c) * lift).upper()
         low, high = self._ends(c, 60.0)
         count = math.ceil(min(max((high - low) / 0.1, 40.0), 4000.0))
         width, bells = (high - low) / count, self._bells(c)

@@ -24,7 +24,7 @@ from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, par
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw
 from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counter, screen
+from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counted, screen
 from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pages.text import several
@@ -33,6 +33,8 @@ from ndis.profile import PrivacyProfile
 
 Answer = Generator[Tested, None, list[float]]  # candidates, and in the end the best log δ of each edit
 Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
+Outcome = tuple[Scores, bool]  # the scores of an edit, and if the noise stays
+Pool = Callable[[list[Edit]], Iterable[Outcome | None]]  # None for an edit on which the algorithm raised
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
 _EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
@@ -42,14 +44,14 @@ _DRAWN = 20  # rows that stand for the data if none are given
 
 
 def from_algorithm(
-    algorithm: Algorithm, data: Any, search: Search, claim: Claim, *, about: DataSet, workers: int,
-    progress: bool | None,
-) -> Candidates:  # fmt: skip
+    algorithm: Algorithm, data: Any, search: Search, claim: Claim, about: DataSet, workers: int, progress: bool | None
+) -> Candidates:
     """Check the algorithm on the data; return its neighbours, which run while the judge reads them.
 
     `about` says what is public about the data; if there are no data, rows of its domain stand for them.
     """
-    domain, replaces = search.domain(about), claim.adjacency == "replace-one"
+    domain, replaces = about.domain, claim.adjacency == "replace-one"
+    domain = Domain.of_schema(about.schema) if domain is None and about.schema is not None else domain
     rules = search.rules(claim, domain)
     least, most = max(about.min_rows or 0, int(replaces)), about.max_rows or math.inf
     name = _THE_DATA
@@ -75,31 +77,26 @@ def from_algorithm(
         any_size = not replaces or about.min_rows is not None or about.data is None
         inside = None if domain is None else domain.for_data(data)
         others = DataSets(data, inside, least, most, claim.adjacency, any_size, about.generator)
+    best: dict[str, float] = {}
+
+    def answer(batch: list[Edit]) -> Answer:
+        fresh = {edit.name: edit for edit in batch if edit.name not in best}
+        scores = yield from _tested(law, base, claim, seen, list(fresh.values()), pool, name)
+        best.update(zip(fresh, scores, strict=True))
+        return [best[edit.name] for edit in batch]
 
     def run() -> Iterator[Tested]:
-        best: dict[str, float] = {}
-
-        def answer(batch: list[Edit]) -> Answer:
-            fresh = list({edit.name: edit for edit in batch if edit.name not in best}.values())
-            for edit, (values, still) in zip(fresh, pool(fresh), strict=True):
-                best[edit.name] = max(value for value, _ in values)
-                seen.noise_depends |= not still
-                advance()
-                yield 1, _candidates(law, base, edit, claim, values, name)
-            return [best[edit.name] for edit in batch]
-
-        with counter(progress, "neighbours") as advance:
-            for number, rule in enumerate(rules):
-                yield from _driven(rule.proposals(data, np.random.default_rng([search.random_state, number])), answer)
-            if others is not None:
-                random = np.random.default_rng([search.random_state, len(rules)])
-                yield from _Elsewhere(algorithm, claim, seen, search.seconds).tested(others, random)
+        for number, rule in enumerate(rules):
+            yield from _driven(rule.proposals(data, np.random.default_rng([search.random_state, number])), answer)
+        if others is not None:
+            random = np.random.default_rng([search.random_state, len(rules)])
+            yield from _Elsewhere(algorithm, claim, seen, search.seconds).tested(others, random)
 
     how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
     how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
     missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
-    return Candidates(run(), how, (missing,), seen, given_only and domain is None)
+    return Candidates(counted(run(), progress, "neighbours"), how, (missing,), seen, given_only and domain is None)
 
 
 def _driven(proposals: Generator[Any, list[float], None], answer: Callable[[Any], Answer]) -> Iterator[Tested]:
@@ -146,18 +143,16 @@ class _Elsewhere:
 
     def _answer(self, step: tuple[Any, list[Edit]]) -> Answer:
         data, edits = step
-        base, best = None if self._late else self._law_on(data), []
+        base = None if self._late else self._law_on(data)
         if base is None:
             return []
         law = functools.partial(_law, self._algorithm, data)
-        for edit in edits:
-            outcome = self._try(functools.partial(_score, law, base, self._claim.points, edit))
-            if outcome is not None:
-                values, still = outcome
-                self._seen.noise_depends |= not still
-                best.append(max(value for value, _ in values))
-                yield 1, _candidates(law, base, edit, self._claim, values, data_words(data))
-        return best
+        score = functools.partial(_score, law, base, self._claim.points)
+
+        def scores(edits: list[Edit]) -> Iterator[Outcome | None]:
+            return (self._try(functools.partial(score, edit)) for edit in edits)
+
+        return (yield from _tested(law, base, self._claim, self._seen, edits, scores, data_words(data)))
 
     @property
     def _late(self) -> bool:
@@ -218,9 +213,23 @@ def _check_same(first: OutputLaw, second: OutputLaw) -> None:
         )
 
 
+def _tested(
+    law: Callable[..., OutputLaw], base: OutputLaw, claim: Claim, seen: Seen, edits: list[Edit], pool: Pool, name: str
+) -> Answer:
+    """Yield the candidates of some edits of one data set, and note if the noise depends on the data."""
+    best = []
+    for edit, outcome in zip(edits, pool(edits), strict=True):
+        values, still = outcome or ([(-math.inf, 0.0)], True)
+        best.append(max(value for value, _ in values))
+        seen.noise_depends |= not still
+        if outcome is not None:
+            yield 1, _candidates(law, base, edit, claim, values, name)
+    return best
+
+
 def _score(
     law: Callable[..., OutputLaw], base: OutputLaw, points: tuple[tuple[float, float], ...], edit: Edit
-) -> tuple[Scores, bool]:
+) -> Outcome:
     """Compute (log δ, slack) of both orders at every claimed point, sides outermost, and if the noise stays."""
     other = laws.like(law(edit), base)
     pair, blur = laws.screening_pair(other, base)
@@ -263,9 +272,7 @@ def _candidates(
         yield Candidate(label, order, make, side, *point, *score, lambda delta: laws.bar(other(), base)(delta), confirm)
 
 
-def _pool(
-    score: Callable[[Edit], tuple[Scores, bool]], workers: int
-) -> Callable[[list[Edit]], Iterable[tuple[Scores, bool]]]:
+def _pool(score: Callable[[Edit], Outcome], workers: int) -> Pool:
     """Make a map over edits that yields results in order."""
     if as_size("workers", workers) == 1:
         return lambda edits: map(score, edits)

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import os
 import pickle
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -102,11 +102,13 @@ class DataSet:
         if not (encoded or frames or chosen or isinstance(self.data, str | os.PathLike)):
             return self.data
         target = self.schema is not None and self.schema.target is not None
-        arrays = self.open(target=target, progress=progress).arrays()
+        opened = self.open(target=target, progress=progress)
+        arrays = opened.arrays()
         if encoded:  # a row with a missing cell is zeros for every mechanism, target included
             empty = np.isnan(np.concatenate(arrays, axis=1)).any(axis=1, keepdims=True)
             arrays = tuple(np.where(empty, 0.0, one) for one in arrays)
-        return with_targets("data", *arrays)
+        names = opened.names if opened.table.quotable else ()  # the first line of a CSV file may be a record after all
+        return with_targets("data", *arrays, names=names)
 
 
 def as_data_set(data: Any) -> DataSet:
@@ -114,8 +116,8 @@ def as_data_set(data: Any) -> DataSet:
     return data if isinstance(data, DataSet) else DataSet(data)
 
 
-def matrix_of(name: str, rows: Any) -> Floats:
-    """Check that rows are a finite matrix. No message about it quotes an entry."""
+def matrix_of(name: str, rows: Any, names: Sequence[str] = ()) -> Floats:
+    """Check that rows are a finite matrix. A message names a column, and quotes no entry."""
     try:
         array = np.asarray(rows)
     except ValueError:
@@ -125,19 +127,21 @@ def matrix_of(name: str, rows: Any) -> Floats:
     if array.ndim != 2 or 0 in array.shape:
         raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
     array = array.astype(np.float64)
-    if not np.isfinite(array).all():
+    bad = np.flatnonzero(~np.isfinite(array).all(axis=0)).tolist()
+    if bad:
+        where = f"column {names[bad[0]]!r}" if names else f"column {bad[0] + 1} of {array.shape[1]}"
         remedy = "leave out columns of text (columns), or state a schema"
-        raise ParameterError(name, "be finite", "entries that are not, or no numbers", remedy)
+        raise ParameterError(name, "be finite", f"entries that are not, or no numbers, in {where}", remedy)
     return array
 
 
-def with_targets(name: str, features: Any, targets: Any = None) -> Any:
+def with_targets(name: str, features: Any, targets: Any = None, *, names: Sequence[str] = ()) -> Any:
     """Check features, or (features, targets); a single target column becomes a vector."""
-    matrix = matrix_of(name, features)
+    matrix = matrix_of(name, features, names)
     if targets is None:
         return matrix
     column = np.asarray(targets)
-    columns = matrix_of(f"targets of {name}", column.reshape(len(column), -1) if column.ndim else [])
+    columns = matrix_of(f"targets of {name}", column.reshape(len(column), -1), names[matrix.shape[1] :])
     return matrix, columns[:, 0] if columns.shape[1] == 1 else columns
 
 
@@ -260,9 +264,9 @@ class GivenSets:
     def check(self, data: Any) -> None:
         """Every data set must be of the kind of the data."""
         for number, one in enumerate(self.sets):
-            if _words(one) != _words(data):
-                rule = f"be like data, {_words(data)}"
-                raise ParameterError(f"data set {number} of neighbours", rule, _words(one), "give a list of data sets")
+            if _kind(one) != _kind(data):
+                rule = f"be like data, {_kind(data)}"
+                raise ParameterError(f"data set {number} of neighbours", rule, _kind(one), "give a list of data sets")
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         yield from in_batches(
@@ -271,10 +275,7 @@ class GivenSets:
         )
 
 
-def _words(data: Any) -> str:
-    """Describe the properties that data sets share if they differ by a row."""
-    if isinstance(data, tuple):
-        return f"({', '.join(map(_words, data))})"
-    if isinstance(data, np.ndarray):
-        return f"an array of shape (…{''.join(f', {n}' for n in data.shape[1:])})" if data.ndim else "a number"
-    return f"a {type(data).__name__}"
+def _kind(data: Any) -> str:
+    """Name what data sets share if they differ by a row: types, and shapes but for the number of rows."""
+    shapes = (getattr(one, "shape", ()) for one in parts_of(data))
+    return " and ".join(f"{type(one).__name__}{list(s[1:])}" for one, s in zip(parts_of(data), shapes, strict=True))

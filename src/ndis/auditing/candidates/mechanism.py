@@ -2,7 +2,7 @@
 
 The profile of a mechanism is an upper bound over all neighbours, so it refutes nothing. `attained` lists real
 neighbours, and these may refute a claim. On given data a lifted model runs as an algorithm. The neighbours of a random
-projection are exact: leverage chooses rows, and ball arithmetic uses their integers.
+projection are exact: leverage chooses rows, and fractions use their integers.
 
 A sketch of D has r rows N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u, v⟩ = uᵀA⁻¹v. Then
 
@@ -11,24 +11,25 @@ A sketch of D has r rows N(0, A), A = DᵀD + λI (thm:sketch-pair). Write ⟨u,
     v replaced by w:         the new sketch from the old has  t± = ½(⟨w,w⟩ − ⟨v,v⟩ ± √((⟨w,w⟩ + ⟨v,v⟩)² − 4⟨v,w⟩²))
 
 each r times. These are the nonzero eigenvalues of S·UᵀA⁻¹U if the covariance changes by U S Uᵀ (Sylvester). δ grows as
-any t moves away from 0 (thm:monotone-ratio). So a t rounded towards 0 gives a pair whose δ is not above that of the
-neighbours, and its certificate stands. The float leverages of all rows cost one more pass; they only choose rows.
+any t moves away from 0 (thm:monotone-ratio), and all t do if the products grow (thm:products-below). So products from
+below, and a t rounded towards 0, give a pair whose δ is not above that of the neighbours, and its certificate stands.
+The float leverages of all rows cost one more pass; they only choose rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
+from fractions import Fraction
+from itertools import chain, product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat
 from numpy.typing import NDArray
 
-from ndis._balls import exact_ball, outward, precision
-from ndis._exact import ExactArray, exact_array, plus_diagonal
+from ndis._exact import ExactArray, down, exact_array, plus_diagonal, root_down, up
 from ndis._validate import Floats
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, brief
@@ -45,10 +46,7 @@ from ndis.mechanisms.sketch_law import ProjectionLaw
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
-_BITS = 320
-_CORRECTIONS = 4
-_ACCURATE = 70  # bits of t, more than a float holds
-_CLIMB = 200  # turns at most
+_CORRECTIONS = 2  # solutions in floats, each of what the last one leaves
 _DIRECTIONS = 3  # the number of rows that replace a row in turn
 
 
@@ -90,8 +88,8 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
 def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:
     law = as_projection(mechanism)
     if law is not None:
-        if search.stated:
-            raise ParameterError(" and ".join(search.stated), "be left out for a projection", type(mechanism).__name__)
+        if search.neighbours is not None:
+            raise ParameterError("neighbours", "be left out for a projection", type(mechanism).__name__)
         rows = data.open(target=law.target_bound is not None)
         neighbours, tried, chosen = projection_neighbours(law, rows)
         return Candidates([(tried, _candidates(neighbours, claim))], chosen)
@@ -131,27 +129,28 @@ def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained]
     additions = _additions(gram, law.ridge, count=1 if law.adjacency == "add-remove" else _DIRECTIONS)
     steps = np.array(gram.layout.steps, dtype=object)
     chosen = [*(row.integers for row in rows), *additions]
-    exact = _Products(gram, law.ridge, [q.astype(object) * steps for q in chosen])
+    products = _products_below(gram, law.ridge, [q.astype(object) * steps for q in chosen])
     shown = [brief((row * steps.astype(np.float64),)) for row in additions]
+    leverages = [max(h, Fraction(0)) for h in np.diagonal(products)]
     last, r = len(rows), law.sketch_size
     if law.adjacency == "add-remove":
         neighbours = []
         if rows:  # δ grows with t
-            i = max(range(len(rows)), key=exact.leverage)
-            label = f"the data, and the data without row {rows[i].index}"
-            neighbours.append(Attained(label, exact.removal(i, r)))
+            h, worst = max(((leverages[i], row) for i, row in enumerate(rows)), key=itemgetter(0))
+            label = f"the data, and the data without row {worst.index}"
+            neighbours.append(Attained(label, PrivacyProfile(_pair([h / (1 - h)], r))))
         label = f"the data, and the data with the row {shown[0]} added"
-        neighbours.append(Attained(label, exact.addition(last, r)))
+        neighbours.append(Attained(label, PrivacyProfile(_pair([leverages[last]], r))))
         how: tuple[str, ...] = (
             f"all {count} removals of one row: the largest leverages in floats, then evaluated exactly",
             "one addition, along the smallest eigenvector of the Gram matrix, evaluated exactly",
         )
         return neighbours, count + 1, how
-    neighbours = [
-        Attained(f"the data, and the data with row {row.index} replaced by {text}", profile)
-        for i, row in enumerate(rows)
-        for text, profile in ((text, exact.replacement(i, last + j, r)) for j, text in enumerate(shown))
-    ]
+    neighbours = []
+    for (i, row), (j, text) in product(enumerate(rows), enumerate(shown, start=last)):
+        new_from_old = _pair(_replaced(leverages[j], leverages[i], products[i, j]), r)
+        label = f"the data, and the data with row {row.index} replaced by {text}"
+        neighbours.append(Attained(label, PrivacyProfile(new_from_old.reversed())))
     how = (
         f"the {len(rows)} rows of largest leverage out of {count} replaced in turn by {len(shown)} rows along the "
         "smallest eigenvectors of the Gram matrix, evaluated exactly",
@@ -160,29 +159,20 @@ def projection_neighbours(law: ProjectionLaw, data: Any) -> tuple[list[Attained]
 
 
 def _additions(gram: Gram, ridge: float, *, count: int) -> list[NDArray[np.int64]]:
-    """Return legal rows along the smallest eigenvectors of A; the first has the largest ⟨w, w⟩ that a climb finds."""
-    values, vectors = np.linalg.eigh(gram.to_float() + ridge * np.eye(gram.layout.width))
-    several = len(gram.layout.groups) > 1
-    return [
-        _legal_row(gram.layout, values, vectors, i, _CLIMB if several and i == 0 else 1)
-        for i in range(min(count, gram.layout.width))
-    ]
+    """Return legal rows along the smallest eigenvectors of A."""
+    _, vectors = np.linalg.eigh(gram.to_float() + ridge * np.eye(gram.layout.width))
+    return [_legal_row(gram.layout, vector) for vector in vectors.T[:count]]
 
 
-def _legal_row(layout: RowLayout, values: Floats, vectors: Floats, start: int, turns: int) -> NDArray[np.int64]:
-    """Take each group of columns of an eigenvector to its bound, then improve the row along A⁻¹w."""
-    w: Floats = vectors[:, start]
-    for turn in range(turns):
-        last, along = w, w if turn == 0 else vectors @ ((vectors.T @ w) / values)
-        w = along.copy()
-        for group in layout.groups:
-            own = slice(group.start, group.stop)
-            norm = float(np.linalg.norm(along[own]))
-            w[own] = along[own] * (group.bound / norm) if norm > 0 else group.bound / math.sqrt(group.width)
-        if layout.intercept is not None:
-            w[-1] = layout.intercept
-        if np.allclose(w, last, rtol=1e-12, atol=0.0):
-            break
+def _legal_row(layout: RowLayout, along: Floats) -> NDArray[np.int64]:
+    """Take each group of columns of a direction to its bound."""
+    w = along.copy()
+    for group in layout.groups:
+        own = slice(group.start, group.stop)
+        norm = float(np.linalg.norm(along[own]))
+        w[own] = along[own] * (group.bound / norm) if norm > 0 else group.bound / math.sqrt(group.width)
+    if layout.intercept is not None:
+        w[-1] = layout.intercept
     parts = [w[None, : layout.features]]
     if layout.targets:
         parts.append(w[None, layout.features : layout.features + layout.targets])
@@ -190,73 +180,30 @@ def _legal_row(layout: RowLayout, values: Floats, vectors: Floats, start: int, t
     return np.asarray(tile[0].astype(np.int64))
 
 
-class _Products:
-    """The products ⟨u, v⟩ of some rows are known in balls, and so are the pairs that follow.
-
-    With x any vector near A⁻¹v and r = v − Ax its residual,
-
-        ⟨u, v⟩ = uᵀx_v + x_uᵀr_v + ⟨r_u, r_v⟩,      |⟨r_u, r_v⟩| ≤ ‖r_u‖ ‖r_v‖ / λ   as A ⪰ λI,
-
-    so solutions in floats, corrected once or twice, leave an error of the order of their square.
-    """
-
-    def __init__(self, gram: Gram, ridge: float, rows: list[NDArray[Any]]) -> None:
-        d = gram.layout.width
-        exact = gram.exact(ridge=ridge)
-        A = gram.to_float() + ridge * np.eye(d)
-        self._tables = []
-        with precision(_BITS):
-            matrix = arb_mat(d, d, [arb(x) / exact.denominator for x in exact.numerators.ravel().tolist()])
-            V = arb_mat(len(rows), d, [exact_ball(x) for row in rows for x in row]).transpose()
-            X = arb_mat(d, len(rows))
-            residual = V
-            for _ in range(_CORRECTIONS):
-                step = np.linalg.solve(A, np.array([[float(x) for x in row] for row in residual.tolist()]))
-                moved = zip(X.entries(), step.ravel().tolist(), strict=True)
-                X = arb_mat(d, len(rows), [(x + y).mid() for x, y in moved])
-                residual = V - matrix * X
-                norms = [sum((x * x for x in column), arb(0)).sqrt() for column in residual.transpose().tolist()]
-                error = [arb(0, (p * q / ridge).upper()) for p in norms for q in norms]
-                table = V.transpose() * X + X.transpose() * residual
-                self._tables.append(table + arb_mat(len(rows), len(rows), error))
-                if all(self._tables[-1][i, i].rel_accuracy_bits() >= _BITS // 2 for i in range(len(rows))):
-                    break
-
-    def leverage(self, i: int) -> float:
-        """Return a lower end of ⟨v, v⟩ for row i."""
-        return float(self._tables[-1][i, i].lower())
-
-    def removal(self, i: int, copies: int) -> PrivacyProfile:
-        """Compare the sketch with row i to the sketch without it."""
-        return PrivacyProfile(self._pair(lambda g: [g[i, i] / (1 - g[i, i])], copies))
-
-    def addition(self, i: int, copies: int) -> PrivacyProfile:
-        """Compare the sketch with row i to the sketch without it, if the row is not in the data."""
-        return PrivacyProfile(self._pair(lambda g: [g[i, i]], copies))
-
-    def replacement(self, i: int, j: int, copies: int) -> PrivacyProfile:
-        """Compare the sketch with row i to the sketch with row j in its place."""
-
-        def ratios(g: Any) -> list[Any]:
-            v, w, c = g[i, i], g[j, j], g[i, j]
-            root = ((w + v) ** 2 - 4 * c * c).nonnegative_part().sqrt()
-            return [(w - v + root) / 2, (w - v - root) / 2]
-
-        return PrivacyProfile(self._pair(ratios, copies).reversed())
-
-    def _pair(self, ratios: Callable[[Any], list[Any]], copies: int) -> GaussianPair:
-        """Make the pair with these t. A t that no correction tells from 0 is left out, which rounds it towards 0."""
-        with precision(_BITS):
-            for table in self._tables:
-                values = ratios(table)
-                known = [t for t in values if t.is_finite() and t.rel_accuracy_bits() >= _ACCURATE]
-                if len(known) == len(values):
-                    break
-            parts = [_one_direction(t) for t in known]
-        return (parts[0].compose(*parts[1:]) if parts else GaussianPair.from_ratios(1.0)).repeat(copies)
+def _products_below(gram: Gram, ridge: float, rows: list[NDArray[Any]]) -> NDArray[Any]:
+    """Return fractions M with M ⪯ (⟨u, v⟩) for all rows u and v, and close to it (thm:products-below)."""
+    A, V = gram.exact(ridge=ridge), exact_array(np.stack(rows, axis=1))
+    near, X = A.to_float(), exact_array(np.zeros(V.shape))
+    for _ in range(_CORRECTIONS):
+        scale = A.denominator * X.denominator
+        residual = ExactArray(V.numerators * scale - A.numerators @ X.numerators * V.denominator, V.denominator * scale)
+        step = np.linalg.solve(near, residual.to_float())
+        X = exact_array(X.to_fractions() + exact_array(step).to_fractions())
+    once = ExactArray(X.numerators.T @ V.numerators, X.denominator * V.denominator).to_fractions()
+    twice = ExactArray(X.numerators.T @ A.numerators @ X.numerators, X.denominator**2 * A.denominator).to_fractions()
+    return np.asarray(once + once.T - twice)
 
 
-def _one_direction(t: Any) -> GaussianPair:
-    """Compare N(0, 1 + t') with N(0, 1), where t' is the nearest float to t that is not beyond it."""
-    low, high = outward(t)
-    return GaussianPair.from_excess(max(low, 0.0) if t > 0 else min(high, 0.0))
+def _replaced(w: Fraction, v: Fraction, c: Fraction) -> list[Fraction]:
+    """Return t± of a row v that a row w replaces, c = ⟨v, w⟩; none if these are no products of two rows."""
+    if v * w < c * c:
+        return [Fraction(0)]
+    square = (w + v) ** 2 - 4 * c * c
+    root = Fraction(root_down(square)) if square > 0 else Fraction(0)
+    return [(w - v + root) / 2, (w - v - root) / 2]
+
+
+def _pair(excess: list[Fraction], copies: int) -> GaussianPair:
+    """Compare N(0, 1 + t) with N(0, 1) for each t, rounded towards 0."""
+    rounded = [max(down(t), 0.0) if t > 0 else min(up(t), 0.0) for t in excess]
+    return GaussianPair.from_excess(rounded).repeat(copies)

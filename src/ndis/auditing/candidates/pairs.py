@@ -54,14 +54,13 @@ def from_pairs(pairs: Any, claim: Claim) -> Candidates:
     """Test pairs in any of the forms that `audit` takes."""
     if isinstance(pairs, Mapping):
         pairs = PairBatch(**only_keys("pairs", dict(pairs), ("variance_ratio",), ("shift", "copies")))
-    if isinstance(pairs, PairBatch):
-        tested = _from_batch(pairs, claim)
-    else:
-        tested = _one_by_one([pairs] if isinstance(pairs, GaussianPair | PrivacyProfile) else pairs, claim)
+    given = [pairs] if isinstance(pairs, GaussianPair | PrivacyProfile) else pairs
+    tested = _from_batch(pairs, claim) if isinstance(pairs, PairBatch) else _from_values(given, claim)
     return Candidates(tested, missing=(_PAIRS_ONLY,), given_only=True)
 
 
-def _one_by_one(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
+def _from_values(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
+    """Yield the candidates of pairs and profiles of any kind; those of a sample must have the claim's neighbours."""
     for number, value in enumerate(pairs):
         if not isinstance(value, GaussianPair | PrivacyProfile):
             raise ParameterError("pairs", "hold GaussianPair or PrivacyProfile values", type(value).__name__)
@@ -78,7 +77,9 @@ def _one_by_one(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
 
 def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     """Yield the candidates of those pairs of a batch that may matter."""
-    ratio, t, m, n = _checked(batch)
+    if np.size(batch.variance_ratio) == 0:
+        raise ParameterError("variance_ratio", "have at least one pair", "none")
+    ratio, t, m, n, _ = checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)
     orders = ((t, m), reverse_shift(t, m, ratio))
     places = [(epsilon, delta, order) for epsilon, delta in claim.points for order in orders]
     logs = ((log_delta_batch(shift=m, copies=n, epsilon=e, excess=t), delta) for e, delta, (t, m) in places)
@@ -87,23 +88,6 @@ def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     kept = np.sort(chosen[first]).tolist()
     profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}
     yield len(ratio), (c for i in kept for c in both_orders(f"pair {i} of those given", AS_GIVEN, profiles[i], claim))
-
-
-def _checked(batch: PairBatch) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return (ratio, t, shift, copies) of shape (n, k); a message about a number names its pair."""
-    if np.ndim(batch.variance_ratio) not in (1, 2) or np.size(batch.variance_ratio) == 0:
-        shape = np.shape(batch.variance_ratio)
-        raise ParameterError("variance_ratio", "have shape (n,) or (n, k), at least one pair", f"shape {shape}")
-    for name, rule, good in (
-        ("variance_ratio", "be positive and finite", lambda a: np.isfinite(a) & (a > 0)),
-        ("shift", "be finite", np.isfinite),
-        ("copies", "be a whole number of at least 1", lambda a: np.isfinite(a) & (a >= 1) & (a == np.floor(a))),
-    ):
-        array = np.asarray(getattr(batch, name))
-        if array.dtype.kind in "uif" and array.ndim and not good(array).all():  # `checked_rows` refuses other types
-            first = tuple(np.argwhere(~good(array))[0])
-            raise ParameterError(f"{name} of pair {first[0]}", rule, array[first])
-    return checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)[:4]
 
 
 def _worth_testing(values: Floats, delta: float) -> NDArray[np.intp]:

@@ -8,7 +8,7 @@ adversarial rules climb by these scores; the others ignore them. The proposals d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
-from ndis.auditing.candidates.edits import DataSet, GivenSets, Proposals, parts_of, row_count
+from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 from ndis.pages.text import several
+
+_MOVES = 0.3  # how often a climb turns to another row that is replaced
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,8 @@ class AddAdversarial:
 
     Parameters
     ----------
-    row_norm_bound, target_bound, target_values : optional
-        The public bounds of a row, as for `Domain`.
-    domain : Domain, optional
-        The public set in which rows lie, instead of these bounds.
+    domain : Domain
+        The public set in which rows lie.
     generations : int
         Generations per start.
     offspring : int
@@ -131,25 +131,21 @@ class AddAdversarial:
 
     Examples
     --------
-    >>> rule = AddAdversarial(row_norm_bound=1.0, generations=2)
+    >>> rule = AddAdversarial(Domain(row_norm_bound=1.0), generations=2)
     >>> batch = next(rule.proposals(np.zeros((5, 2)), np.random.default_rng(0)))
     >>> all(np.linalg.norm(edit.add[0]) <= 1.0 + 1e-9 for edit in batch)
     True
     """
 
-    row_norm_bound: float | None = None
-    target_bound: float | None = None
-    target_values: tuple[float, ...] = ()
+    domain: Domain
     generations: int = 20
     offspring: int = 8
     starts: int = 2
     adjacency: Adjacency = "add-remove"
-    domain: Domain | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.domain is None:
-            domain = Domain(self.row_norm_bound, target_bound=self.target_bound, target_values=self.target_values)
-            object.__setattr__(self, "domain", domain)
+        if not isinstance(self.domain, Domain):
+            raise ParameterError("domain", "be a Domain", type(self.domain).__name__, "Domain(row_norm_bound=…)")
         for name in ("generations", "offspring", "starts"):
             as_size(name, getattr(self, name))
 
@@ -163,7 +159,6 @@ class AddAdversarial:
         yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
-        assert self.domain is not None
         domain = self.domain.for_data(data)
         rows = [domain.draw(random) for _ in range(self.offspring)]
         for x in _principal(parts_of(data)[0]):
@@ -174,10 +169,10 @@ class AddAdversarial:
         for start in order[: self.starts]:
             best, top, step = seeds[start], scores[start], 0.3
             for _ in range(self.generations):
-                brood = [
-                    (domain.near(random, best[0], step), self._move(random, best[1], places))
-                    for _ in range(self.offspring)
-                ]
+                brood = []
+                for _ in range(self.offspring):
+                    row, moves = domain.near(random, best[0], step), len(places) > 1 and random.random() < _MOVES
+                    brood.append((row, places[int(random.integers(len(places)))] if moves else best[1]))
                 values = yield [edit(*one) for one in brood]
                 winner = max(range(len(brood)), key=values.__getitem__)
                 if values[winner] > top:
@@ -185,17 +180,12 @@ class AddAdversarial:
                 else:
                     step *= 0.6
 
-    @staticmethod
-    def _move(random: np.random.Generator, place: Any, places: Sequence[Any]) -> Any:
-        """Keep the place, or sometimes draw another."""
-        return places[int(random.integers(len(places)))] if len(places) > 1 and random.random() < 0.3 else place
-
 
 @dataclass(frozen=True)
 class ReplaceAdversarial(AddAdversarial):
     """Replace a row of the data by one within the public bounds; a search chooses both to make δ large.
 
-    >>> rule = ReplaceAdversarial(row_norm_bound=1.0, generations=2)
+    >>> rule = ReplaceAdversarial(Domain(row_norm_bound=1.0), generations=2)
     >>> batch = next(rule.proposals(np.zeros((5, 2)), np.random.default_rng(0)))
     >>> all(edit.remove in range(5) for edit in batch)
     True
@@ -228,10 +218,7 @@ class Search:
     ----------
     neighbours : rule, rules, or iterable of data sets, optional
         `RemoveEach`, `AddRows`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring data sets
-        themselves. By default `RemoveEach`, and the search for the worst row as well if `row_norm_bound` is
-        stated.
-    row_norm_bound, target_bound, target_values : optional
-        Public bounds of a row, instead of `neighbours`: the audit then searches for the worst row within them.
+        themselves. By default `RemoveEach`, and the search for the worst row as well if the `DataSet` states a domain.
     random_state : int
         Seed of the rules that draw rows.
     seconds : float
@@ -240,14 +227,11 @@ class Search:
 
     Examples
     --------
-    >>> [type(rule).__name__ for rule in Search(row_norm_bound=1.0).rules(Claim(1.0, 1e-6))]
+    >>> [type(rule).__name__ for rule in Search().rules(Claim(1.0, 1e-6), Domain(row_norm_bound=1.0))]
     ['RemoveEach', 'AddAdversarial']
     """
 
     neighbours: Any = None
-    row_norm_bound: float | None = None
-    target_bound: float | None = None
-    target_values: Sequence[float] | None = None
     random_state: int = 0
     seconds: float = 60.0
 
@@ -258,29 +242,10 @@ class Search:
             raise ParameterError("random_state", "be a whole number, not negative", repr(seed))
         object.__setattr__(self, "random_state", int(seed))
 
-    @property
-    def stated(self) -> list[str]:
-        """List the parameters that choose neighbours and were given."""
-        names = ("neighbours", "row_norm_bound", "target_bound", "target_values")
-        return [name for name in names if getattr(self, name) is not None]
-
-    def domain(self, table: DataSet | None) -> Domain | None:
-        """Return the set in which made-up rows may lie: that of the data set, or the ball that is stated here."""
-        if table is not None and table.domain is not None:
-            return table.domain
-        if self.neighbours is not None or not self.stated:
-            return None if table is None or table.schema is None else Domain.of_schema(table.schema)
-        if self.row_norm_bound is None:
-            raise ParameterError("row_norm_bound", "come with a bound on targets", None)
-        return Domain(**{name: getattr(self, name) for name in self.stated})
-
     def rules(self, claim: Claim, domain: Domain | None = None) -> list[Any]:
         """Return the rules that choose neighbours, checked against the adjacency of the claim."""
         if self.neighbours is None:
-            return self._default_rules(claim, domain or self.domain(None))
-        if len(self.stated) > 1:
-            bounds = " and ".join(self.stated[1:])
-            raise ParameterError(bounds, "be left out if neighbours are given", "both", "bound the rule")
+            return self._default_rules(claim, domain)
         given = [self.neighbours] if hasattr(self.neighbours, "proposals") else self.neighbours
         if isinstance(given, np.ndarray | str | bytes) or not isinstance(given, Iterable):
             wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
@@ -302,8 +267,8 @@ class Search:
         replaces = claim.adjacency == "replace-one"
         rules: list[Any] = [] if replaces else [RemoveEach()]
         if domain is not None:
-            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(domain=domain))
+            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(domain))
         if not rules:
-            remedy = "state row_norm_bound or a Domain, or use ReplaceEach or ReplaceAdversarial"
+            remedy = "state a Domain, DataSet(data, domain=Domain(…)), or use ReplaceEach"
             raise ParameterError("neighbours", "be given for replace-one", None, remedy)
         return rules

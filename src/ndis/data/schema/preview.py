@@ -10,7 +10,8 @@ import numpy as np
 from ndis.data.cells import Floats
 from ndis.data.opening import open_for
 from ndis.data.schema.changed import CORNER, row_norms
-from ndis.pages.text import html_table, text_table
+from ndis.pages.html import html_table
+from ndis.pages.text import text_table
 
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
