@@ -11,8 +11,8 @@ import scipy
 
 from ndis._exact import down
 from ndis._groups import Group, StepGroup, as_noise_multiplier, as_rate
-from ndis._validate import Adjacency, as_choice, as_count
-from ndis.errors import ParameterError, require
+from ndis._validate import Adjacency, as_choice, as_count, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -169,7 +169,8 @@ class Stage:
 def _poisson(noise_multiplier: float, sampling_rate: float, examples_per_user: int) -> PrivacyProfile:
     if examples_per_user > 1 and sampling_rate == 1.0:  # all examples of a user move the sum, always
         return PrivacyProfile(GaussianPair.from_excess(0, examples_per_user / Fraction(noise_multiplier)))
-    return PrivacyProfile.from_noise_multiplier(noise_multiplier).subsampled(sampling_rate).group(examples_per_user)
+    profile = PrivacyProfile.from_noise_multiplier(noise_multiplier).subsampled(sampling_rate)
+    return profile.group(examples_per_user) if examples_per_user > 1 else profile
 
 
 def _sampled(noise: float, rate: Fraction) -> PrivacyProfile:

@@ -28,10 +28,11 @@ from ndis._validate import (
     broadcast_vectors,
     broadcasts,
     exponential,
+    require,
     shaped,
     single,
 )
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.spectrum.chi_square import ChiSquareLaw, quadratic_form, weighted_sum
 from ndis.spectrum.invariants import Invariants
 

@@ -17,9 +17,19 @@ from ndis._files import check_format, loads, only_keys
 from ndis._run_search import NEARLY_ALL, RunSearch
 from ndis._search import budget
 from ndis._stages import SAMPLERS, USUAL, Sampling, Stage, as_plan, as_stage, missing
-from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
+from ndis._validate import (
+    Adjacency,
+    Floats,
+    as_count,
+    as_counts,
+    as_floats,
+    as_one_probability,
+    broadcasts,
+    require,
+    shaped,
+)
 from ndis._version import __version__
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile

@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._formulas import reverse_shift
+from ndis._search import reverse_shift
 from ndis._validate import (
     Floats,
     as_count,
@@ -28,10 +28,11 @@ from ndis._validate import (
     broadcast_vectors,
     broadcasts,
     exponential,
+    require,
     shaped,
 )
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.spectrum import certified, evaluate
 from ndis.spectrum import origins as given
 from ndis.spectrum.invariants import LEAST_SHIFT

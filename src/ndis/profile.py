@@ -42,6 +42,7 @@ from ndis._validate import (
     as_scalar,
     broadcasts,
     exponential,
+    require,
     shaped,
     single,
     warn_caller,
@@ -49,7 +50,7 @@ from ndis._validate import (
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure, largest
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 from ndis.risk import Risks

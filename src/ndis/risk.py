@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 from ndis._balls import precision
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
-from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, shaped
+from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
-from ndis.errors import PrecisionError, require
+from ndis.errors import PrecisionError
 from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
 
@@ -90,7 +90,7 @@ def largest_power(delta: Callable[..., Any], alpha: Floats, advantage: float, ca
 
 
 def _lowest_powers(
-    delta: Callable[[Floats], Any], level: Floats, guess: Floats, shift: float, calm: float
+    delta: Callable[[Floats], Any], level: Any, guess: Any, shift: float, calm: float
 ) -> tuple[Floats, Floats]:
     """Return the least log(δ(ε) + e^(ε + level)) that was found, at most 0, and its ε, for each level.
 
@@ -98,9 +98,10 @@ def _lowest_powers(
     lowest place of a polynomial through log δ, or over the whole of what is left if that failed once, as it does where
     the orders cross.
     """
-    best, place, todo, last = np.zeros(level.size), guess.copy(), np.arange(level.size), _WINDOW.size - 1
-    centre, gap, smooth, aim = guess, np.full(level.size, _FIRST_GAP * shift), np.full(level.size, True), best.copy()
-    left, right = np.full(level.size, -math.inf), np.full(level.size, math.inf)
+    best, place, last = np.zeros(level.size), guess.copy(), _WINDOW.size - 1
+    todo: Any = np.arange(level.size)
+    gap: Any = np.full(level.size, _FIRST_GAP * shift)
+    centre, aim, smooth, left, right = guess, best.copy(), gap == gap, best - math.inf, best + math.inf
     for _ in range(_WINDOWS):
         grid = np.clip(centre[:, None] + gap[:, None] * _WINDOW, -_MAX_EPSILON, _MAX_EPSILON)
         places, where = np.unique(grid, return_inverse=True)

@@ -19,7 +19,6 @@ SOURCE = ROOT / "src"
 LAYERS = (
     ("ndis.errors", "ndis.enclosure", "ndis._version"),
     ("ndis._validate", "ndis._balls", "ndis.data.npy", "ndis._exact", "ndis.pages.text", "ndis._files"),
-    ("ndis._formulas",),
     ("ndis.pages",),
     ("ndis._exact", "ndis._search"),
     ("ndis._compile",),

@@ -54,7 +54,7 @@ from ndis.errors import PrecisionError
 __all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "kept", "product", "sampled_view"]
 
 Complexes = NDArray[np.complex128]
-_FIRST_ROWS = 8  # of a product, before small terms are dropped
+_FIRST_ROWS = 8  # rows of a product before small terms are dropped
 P = ParamSpec("P")
 R = TypeVar("R")
 

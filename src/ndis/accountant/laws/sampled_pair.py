@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from ndis._compile import compiled
-from ndis._formulas import log_mixture
+from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import BallLaw, Complexes, Law, product
 from ndis.accountant.laws.one_ratio import OneRatioBalls
