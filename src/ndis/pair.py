@@ -421,7 +421,7 @@ class GaussianPair:
 
     @broadcasts
     def log_moment(self, s: ArrayLike) -> float | Floats:
-        """Return K(s) = log E_p e^{sL} of the loss L; infinite outside `moment_domain`. It broadcasts.
+        """Return K(s) = log E_p e^{sL} of the loss L; infinite where it does not exist. It broadcasts.
 
         >>> import ndis
         >>> pair = ndis.GaussianPair.from_ratios(2.0)
@@ -430,16 +430,6 @@ class GaussianPair:
         """
         points = as_floats("s", s)
         return shaped(log_moment(self.form, points.ravel()), points.shape)
-
-    @property
-    def moment_domain(self) -> tuple[float, float]:
-        """Return the open interval of s on which K(s) is finite.
-
-        >>> import ndis
-        >>> ndis.GaussianPair.from_ratios([3.0, 0.5]).moment_domain
-        (-2.0, 0.5)
-        """
-        return self.form.domain
 
     @broadcasts
     def renyi(self, order: ArrayLike) -> float | Floats:

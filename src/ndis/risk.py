@@ -20,6 +20,7 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from ndis._balls import precision
+from ndis._batches import BatchedProfile
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
 from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
@@ -235,16 +236,13 @@ def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
     return True
 
 
-class Risks:
+class Risks(BatchedProfile):
     """Methods of a privacy profile that say its risks in plain numbers."""
 
-    failure_probability: float
-    groups: tuple[Any, ...]
     delta: Any
     epsilon: Any
     certified_epsilon: Any
     _certify: Any
-    attained: Any
     _compositions: Any
 
     def _upper_deltas(self, epsilon: Floats, order: Any = "worst") -> Floats:
