@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._files import only_keys
-from ndis._formulas import reverse_shift
+from ndis._search import reverse_shift
 from ndis._validate import Floats
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
