@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis.data.schema import Number
 from ndis.describing.statistics import NoisyMoments, ratio
 from ndis.errors import NotPrivateWarning, ParameterError
 
@@ -187,6 +188,23 @@ def test_parts_that_were_not_released_are_refused(rows):
     for ask in (d.correlation, d.variances, lambda: d.quantiles("age"), lambda: d.groups("sex"), lambda: d.pca(1)):
         with pytest.raises(ParameterError):
             ask()
+
+
+def test_terms_of_a_number_are_for_regressions_only():
+    """A square and an indicator change nothing in a description, and a missing cell is missing whatever its fill."""
+    table = {"age": [20.0, 60.0, None] * 2000, "stay": [1.0, 3.0, 2.0] * 2000}
+    how = {"epsilon": 5.0, "delta": 1e-6, "random_state": 3}
+    schemas = [
+        ndis.Schema({"age": age, "stay": (0, 10)})
+        for age in (Number(0, 100), Number(0, 100, degree=2, indicator=True), Number(0, 100, 10, indicator=True))
+    ]
+    with pytest.warns(ndis.NotPrivateWarning):
+        plain, *others = (ndis.describe(table, schema=schema, **how) for schema in schemas)
+    for each in others:
+        for ask in ("records", "means", "variances"):
+            assert getattr(each, ask)().to_csv() == getattr(plain, ask)().to_csv()
+    missing = plain.records().to_frame().loc["missing: age", "estimate"]
+    assert abs(missing - 2000) < 100
 
 
 def test_a_hidden_ratio_has_the_whole_range():
