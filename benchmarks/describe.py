@@ -5,8 +5,8 @@
 Every draw makes a new table and a new release. The truth is that of two million records. The intervals without privacy
 are Student's (means, groups, differences), that of the delta method with fourth moments (variances), Fisher's
 (correlations), that of least squares (regression) and order statistics (quantiles). Means of one number in one grouping
-are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public. `--fits` compares the
-regressions of a description with fits of `PrivateLinearRegression` with the same budget and columns instead.
+are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public. `--fits` compares
+the regressions of a description with fits of `PrivateLinearRegression` with the same budget and columns instead.
 """
 
 from __future__ import annotations
