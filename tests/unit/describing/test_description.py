@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 
 import numpy as np
 import pytest
@@ -228,3 +229,15 @@ def test_errors_of_moments_are_those_of_a_simulation(seed):
         values.append((moments.covariance[0, 1], moments.covariance[0, 0], correlation))
         errors.append((moments.covariance_error(0, 1), moments.covariance_error(0, 0), error))
     assert np.allclose(np.std(values, axis=0), np.median(errors, axis=0), rtol=0.15)
+
+
+def test_dates_are_shown_as_dates():
+    days = np.datetime64("2025-03-01") + np.arange(4000) % 31
+    table = {"day": days, "ward": np.tile(["A", "B"], 2000)}
+    schema = ndis.Schema({"day": (date(2025, 1, 1), date(2025, 12, 31)), "ward": ["A", "B"]})
+    d = ndis.describe(table, schema=schema, epsilon=5.0, delta=1e-6)
+    for shown in (d.means(), d.groups("ward"), d.quantiles("day")):
+        assert "2025-03-1" in repr(shown)
+        assert 20148 < float(shown.to_frame().estimate.iloc[-1]) < 20180 or "share" in repr(shown)
+    assert "2025-03-1" in d.to_html()
+    assert "2025" not in repr(d.variances())
