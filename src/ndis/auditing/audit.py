@@ -16,7 +16,7 @@ from ndis.auditing.claim import Claim
 from ndis.auditing.guarantees import advice, call_of, described, exactly_drawn, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pages.text import several
 
 __all__ = ["audit"]
@@ -31,6 +31,7 @@ _DISAGREE = (
     "mechanism is false on these data"
 )
 _REMOVALS = Search()
+_SKETCH = "# a sketch of the call: put your own objects in place of the names and of every …"
 _AGAIN = (
     "# or certify the pair shown again, from the JSON of this report",
     "from ndis.auditing import AuditReport",
@@ -105,8 +106,7 @@ def audit(
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
     sources = {"pairs": pairs, "algorithm": algorithm, "mechanism": mechanism}
     chosen = [name for name, value in sources.items() if value is not None]
-    if len(chosen) != 1:
-        raise ParameterError("pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
+    require(len(chosen) == 1, "pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
     kind, value = chosen[0], sources[chosen[0]]
     table = None if data is None else as_data_set(data)
     rows = None
@@ -166,12 +166,10 @@ def _given(tried: int) -> tuple[str, ...]:
 
 def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int) -> str:
     """Write the call, with the names and digests of its arguments."""
-    made = call_of(value) if kind == "mechanism" and data is None else None
-    if made is not None:
-        lines, given = ["import ndis", made[0]], made[1]
-    else:
-        lines = ["# a sketch of the call: put your own objects in place of the names and of every …"]
-        given = {"pairs": "…", "algorithm": _name(value), "mechanism": type(value).__name__}[kind]
+    made = call_of(value) if kind == "mechanism" else None
+    named = {"pairs": "…", "algorithm": _name(value), "mechanism": type(value).__name__}[kind]
+    lines = [] if made is not None and data is None else [_SKETCH]
+    lines, given = (lines, named) if made is None else ([*lines, "import ndis", made[0]], made[1])
     if data is not None:
         given += f", data=…, search=Search(…, random_state={random_state})"
     if rows is not None:

@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from ndis._files import write_file
-from ndis.errors import ParameterError
+from ndis.errors import require
 from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
 __all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]
@@ -80,8 +80,7 @@ class Page:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a page that needs no other file if the path ends in .html, and JSON if it ends in .json."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending not in (".html", ".json"):
-            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
+        require(ending in (".html", ".json"), "path", "end in .html or .json", repr(os.fspath(path)))
         text = self.to_html() if ending == ".html" else self.to_json()
         write_file(path, text.encode("utf-8"), name="path")
 

@@ -19,7 +19,7 @@ from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pages.text import several
 
 _MOVES = 0.3  # how often a climb turns to another row that is replaced
@@ -251,8 +251,7 @@ class Search:
             wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
             raise ParameterError("neighbours", wanted, type(given).__name__)
         items = list(given)
-        if not items:
-            raise ParameterError("neighbours", "be at least one", "none")
+        require(items, "neighbours", "be at least one", "none")
         rules = [item for item in items if hasattr(item, "proposals")]
         for rule in rules:
             if rule.adjacency != claim.adjacency:
