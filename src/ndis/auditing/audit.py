@@ -7,7 +7,7 @@ from typing import Any
 
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.algorithm import from_algorithm
-from ndis.auditing.candidates.edits import DataSet, as_data_set
+from ndis.auditing.candidates.edits import DataSet
 from ndis.auditing.candidates.laws import Algorithm
 from ndis.auditing.candidates.mechanism import from_mechanism
 from ndis.auditing.candidates.pairs import from_pairs
@@ -108,7 +108,7 @@ def audit(
     chosen = [name for name, value in sources.items() if value is not None]
     require(len(chosen) == 1, "pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
     kind, value = chosen[0], sources[chosen[0]]
-    table = None if data is None else as_data_set(data)
+    table = data if data is None or isinstance(data, DataSet) else DataSet(data)
     rows = None
     if table is None and search.neighbours is not None:
         raise ParameterError("neighbours", "come with data", "none")
@@ -142,7 +142,7 @@ def audit(
         judgement.epsilon_refuted,
         witness.enclosure.lower,
         tried,
-        candidates.how or _given(tried),
+        candidates.how or (f"{several(tried, 'pair')} given by the user, who says that these are neighbours",),
         missing,
         _reproduce(claim, kind, value, table, rows, search.random_state),
         notes,
@@ -157,11 +157,6 @@ def audit(
         noise_depends=candidates.seen.noise_depends,
         data_used="" if pairs is not None else "no" if table is None or table.data is None else "yes",
     )
-
-
-def _given(tried: int) -> tuple[str, ...]:
-    verb = "it is a pair" if tried == 1 else "they are pairs"
-    return (f"{several(tried, 'pair')} given by the user; the audit takes on trust that {verb} of neighbours",)
 
 
 def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int) -> str:

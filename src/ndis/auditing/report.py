@@ -184,11 +184,6 @@ class AuditReport(Page):
         return f"not refuted by the {pairs} tested{doubt}; this is not a proof of privacy"
 
     @property
-    def _kind(self) -> str:
-        open_kind = "undecided" if self.undecided else "open"
-        return "refuted" if self.refuted else "proved" if self.proved else open_kind
-
-    @property
     def proved(self) -> bool:
         """Say if a theorem of the package proves the claim, under the assumptions in `proof`."""
         return self.proof is not None
@@ -288,8 +283,9 @@ class AuditReport(Page):
         (True, False)
         """
         content = json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False).encode()
+        kinds = {"refuted": self.refuted, "proved": self.proved, "undecided": self.undecided, "open": True}
         view = {
-            "kind": self._kind,
+            "kind": next(kind for kind, holds in kinds.items() if holds),
             "claimed": _claimed(self),
             "tells": None if self.witness is None else _tells(self.witness, refuted=self.refuted),
             "outcome": "" if self.witness is None else outcome_words(self.witness),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ import pytest
 
 import ndis
 from helpers.pages import text_of
-from ndis.auditing import AuditReport
 from ndis.mechanisms.mechanism import Attained
 
 TRAINING = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)

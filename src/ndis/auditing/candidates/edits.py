@@ -111,11 +111,6 @@ class DataSet:
         return with_targets("data", *arrays, names=names)
 
 
-def as_data_set(data: Any) -> DataSet:
-    """Return the data set; other data become one with all their columns."""
-    return data if isinstance(data, DataSet) else DataSet(data)
-
-
 def matrix_of(name: str, rows: Any, names: Sequence[str] = ()) -> Floats:
     """Check that rows are a finite matrix. A message names a column, and quotes no entry."""
     try:
