@@ -62,7 +62,7 @@ def test_every_work_that_is_cited_is_listed():
 
 
 def test_the_citation_has_the_number_of_its_result():
-    version, number, label = re.findall(rf"Theory of ndis ([\d.]+), Theorem (\d+) \(({LABEL})\)", TEXT)[0]
+    version, number, label = re.findall(rf"Theory of ndis ([\d.]+), Theorem (\d+), ({LABEL})`", TEXT)[0]
     assert version == ndis.__version__
     assert list(RESULTS).index(label) + 1 == int(number)
 
