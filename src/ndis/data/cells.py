@@ -269,7 +269,7 @@ def _arrow_words(cells: Any, codes: Mapping[str, float], code: Callable[[Any], f
 
     listed = pa.array([word.encode("utf-8", "surrogateescape") for word in codes], pa.large_binary())
     place = pc.index_in(cells, value_set=listed).fill_null(len(codes)).to_numpy(zero_copy_only=False)
-    coded = np.array([*codes.values(), math.nan])[place]
+    coded: Floats = np.array([*codes.values(), math.nan])[place]
     others = np.flatnonzero(place == len(codes))
     coded[others] = [code(cell) for cell in cells.take(pa.array(others)).to_pylist()]
     return coded
