@@ -210,6 +210,8 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
     """
     if not profile.sampled:
         return certified.exceeds(profile.groups[0].pair(side), epsilon, delta)
+    if delta == 0.0 and _unbounded(profile, side):
+        return True
     for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
         try:
             box = profile.certify(epsilon, relative_width=width, order=side)
