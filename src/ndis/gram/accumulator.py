@@ -301,7 +301,7 @@ def total(
 
     check_device(rows, device)
     if not rows.is_dask:
-        return fed(make(device or rows.device), rows.blocks())
+        return fed(make(device or rows.table.device), rows.blocks())
     return rows.reduced(lambda stream: fed(make(None), stream, threads=1), merged)  # the scheduler keeps all cores busy
 
 
