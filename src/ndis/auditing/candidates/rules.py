@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size
+from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size, require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pages.text import several
 
 _MOVES = 0.3  # how often a climb turns to another row that is replaced
@@ -154,7 +154,7 @@ class AddAdversarial:
         domain = self.domain.for_data(data)
         rows = [domain.draw(random) for _ in range(self.offspring)]
         x = np.asarray(parts_of(data)[0], dtype=np.float64)
-        for axis in np.linalg.eigh(x.T @ x)[1].T[[0, -1]]:  # of smallest and largest second moment
+        for axis in np.linalg.eigh(x.T @ x)[1].T[[0, -1]]:  # directions with the smallest and largest second moment
             rows += [domain.toward(sign * axis, y) for y in domain.target_ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]
