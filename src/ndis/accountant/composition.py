@@ -37,6 +37,7 @@ SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
 _TINY = -700.0  # no certificate stands in for floats below this log δ
 _ZERO = -745.2  # δ below this log is the float 0
+_NOTHING = 1e15  # −log δ above this is not computed
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
 _LEAST_LOG_SHARE = -250.0  # the same for epochs of allocation, which have no other certificate
@@ -120,7 +121,7 @@ class Composition:
                 each = (self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size))
                 value, error = zip(*each, strict=True)
                 return np.concatenate(value), np.concatenate(error)
-            if self.below(float(epsilon[0]), floor):
+            if self.below(float(epsilon[0]), floor) or self._is_nothing(float(epsilon[0])):
                 return np.array([-math.inf]), np.zeros(1)
             if self.below(float(epsilon[0]), _TINY):
                 raise
@@ -133,6 +134,13 @@ class Composition:
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)
         return np.array([0.5 * (box.lower + box.upper)]), np.array([box.width + 2.0**-52 * math.fabs(box.upper)])
+
+    def _is_nothing(self, epsilon: float) -> bool:
+        """True for mean shifts whose log δ is below −10¹⁵ even without sampling, by the tail of a Gaussian loss."""
+        if not self.same_pair:
+            return False
+        square = math.fsum(2.0 * n * law.size for law, n in self.parts)  # the mean loss of a shift μ is μ²/2
+        return epsilon - 0.5 * square > math.sqrt(2.0 * _NOTHING * square) > 0.0
 
     def below(self, epsilon: float, level: float) -> bool:
         """True if Chernoff's bound shows that log δ(ε) < level."""

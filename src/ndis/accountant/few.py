@@ -23,7 +23,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
 from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
-from ndis.accountant.laws.plain import Plain, log_ratio_density
+from ndis.accountant.laws.plain import Plain, log_ratio_density, rough_edge
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.errors import PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_log_delta, mean_shift_tail
@@ -85,7 +85,7 @@ class PairStep:
 
     def __init__(self, rate: float, form: LogMoment, reverse: LogMoment) -> None:
         self.rate, self.form, self.reverse = rate, form, reverse
-        self.edge = form.rough_edge
+        self.edge = rough_edge(form)
         self.smooth = bool((form.t == 0.0).any())  # a mean shift leaves no edge and no pole
 
     @classmethod

@@ -58,7 +58,7 @@ class LogMoment:
     @cached_property
     def edge(self) -> tuple[float, float]:
         """The end of the support, as a sum of two floats. Ask only if `side` is not 0."""
-        return (self.rough_edge, 0.0) if self._exact is None else self._exact
+        return (self._rough_edge, 0.0) if self._exact is None else self._exact
 
     @cached_property
     def _exact(self) -> tuple[float, float] | None:
@@ -70,10 +70,8 @@ class LogMoment:
         return 0.0 if self._exact is not None else 2.0**-36
 
     @cached_property
-    def rough_edge(self) -> float:
-        """Return the end of the loss in the directions that bound it, in floats; 0 if there are none."""
-        t, ratio, nu, q = (a[self.t != 0.0] for a in self.groups)
-        return -0.5 * math.fsum((nu * np.log1p(t) + q / (ratio * t)).tolist())
+    def _rough_edge(self) -> float:
+        return self.mean - 0.5 * math.fsum(self.nu * self.t + self.q / self.t)
 
     @cached_property
     def spread(self) -> float:
@@ -87,7 +85,7 @@ class LogMoment:
 
     def gap(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Edge − x, and whether it is so small compared with mean − x that the integral is taken about the edge."""
-        gap = self.rough_edge - x
+        gap = self._rough_edge - x
         near = np.abs(gap) <= 0.25 * np.abs(self.mean - x)
         if near.any():
             high, low = self.edge

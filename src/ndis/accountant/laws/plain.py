@@ -56,16 +56,22 @@ def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:
     raise PrecisionError("delta of a pair of the composition was not enclosed")
 
 
+def rough_edge(form: LogMoment) -> float:
+    """Return the end of log dP/dQ in the directions that bound it, in floats; 0 if there is none."""
+    t, ratio, nu, q = (a[form.t != 0.0] for a in form.groups)
+    return -0.5 * math.fsum((nu * np.log1p(t) + q / (ratio * t)).tolist())
+
+
 def log_ratio_range(form: LogMoment) -> tuple[float, float]:
     """Return the ends of log dP/dQ, finite on the side on which every direction bounds it."""
-    edge = form.rough_edge
+    edge = rough_edge(form)
     low = edge if form.side > 0 or form.constant else -math.inf
     return low, edge if form.side < 0 or form.constant else math.inf
 
 
 def log_ratio_density(form: LogMoment, gap: Floats) -> tuple[Floats, Floats]:
     """Return log of the density of x = log dP/dQ under Q at the edge plus `gap`, and its error."""
-    x, mu = form.rough_edge + gap, form.distance
+    x, mu = rough_edge(form) + gap, form.distance
     if mu:
         z = x / mu + 0.5 * mu
         return -0.5 * z * z - math.log(math.sqrt(2.0 * math.pi) * mu), 4.0 * _UNIT * (1.0 + z * z)

@@ -29,7 +29,7 @@ from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product
 from ndis.accountant.laws.one_ratio import OneRatioBalls
-from ndis.accountant.laws.plain import exact_directions, log_ratio_density, log_ratio_range
+from ndis.accountant.laws.plain import exact_directions, log_ratio_density, log_ratio_range, rough_edge
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Invariants
@@ -398,7 +398,7 @@ class SampledPair(Law):
         smooth, side = bool((form.t == 0.0).any()), form.side
         if not (smooth or (side and float(form.nu.sum()) >= 2.0)):
             return []
-        edge, (log_odds, _, log_stay) = form.rough_edge, self._law
+        edge, (log_odds, _, log_stay) = rough_edge(form), self._law
 
         def log_f(lams: Floats) -> tuple[Floats, Floats]:
             v = np.exp(lams + log_odds)
