@@ -119,7 +119,8 @@ class Comparison:
             max_records=455,
             method="mean",
         )
-        return np.array([estimator.fit(self.x, self.y).score(self.x_test, self.y_test) for _ in range(fits)])
+        test = self.x_test, self.y_test
+        return np.array([estimator.fit(self.x, self.y).score(*test, public=True) for _ in range(fits)])
 
 
 Found = dict[tuple[float, tuple[str, str]], tuple[float, Any, float]]

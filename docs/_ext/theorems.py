@@ -26,7 +26,7 @@ LABEL = rf"(?:{'|'.join(KINDS)}):[a-z0-9-]+"
 HEADING = re.compile(rf"^### ({LABEL}): (.+)$", re.MULTILINE)
 # A link whose text is a label, a label in backquotes, or a bare label.
 MENTION = re.compile(rf"\[`?({LABEL})`?\]\([^)]*\)|`({LABEL})`|(?<![\w`:/#])({LABEL})(?![\w`:])")
-FENCE = re.compile(r"(^```.*?^```$|^:::.*?$|^\(.*?\)=$)", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"(^```.*?^```$|^:::.*?$|^\([^\n]*\)=$)", re.DOTALL | re.MULTILINE)
 
 
 class Result(NamedTuple):

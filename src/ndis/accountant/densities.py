@@ -32,24 +32,25 @@ from itertools import pairwise
 import numpy as np
 from flint import arb
 
-from ndis._balls import precision
-from ndis._validate import Floats
+from ndis._balls import Ball, precision
+from ndis._validate import Floats, Order
 from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail
-from ndis.accountant.few import PairStep
+from ndis.accountant.laws import Law, LossDensity
 from ndis.errors import PrecisionError
 
 __all__ = ["DensityTable", "LossSums", "SumTables"]
 
+_Way = tuple[float, list[tuple[int, int]]]  # the log of its chance, and (number of a density, number of steps)
+
 _UNIT = 2.0**-53
 _BITS = 160
-_LARGE = 30.0  # V above which e^V is taken out of a logarithm
 _MOST_PANELS = 1000
 _SMALL = 1e-12  # a table whose mass is wrong by less is scaled
 _NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half the width do no better
 _NARROWEST = 2.0**-48
 _MOST_PARTS = 4  # a panel is cut into at most this many
 _THIN = 1.0 / 300.0  # relative to the whole width: the mass of a narrower panel falls with its width
-_LEAST = -690.0  # log of a V that is a float
+_MOST_WAYS = 65  # in which steps may have the loss 0, or one label or the other
 _MARGIN = 36.0  # log units by which tables go deeper than log δ
 
 
@@ -180,52 +181,85 @@ class SumTables:
 class LossSums(SumTables):
     """The density of the sum of the losses of some sampled steps, each with its number, for log δ down to −`depth`.
 
-    >>> sums = LossSums([(PairStep.shift(0.1, 1.0), 3)], 10.0, add=False)
+    >>> from ndis.accountant.laws.mixture_steps import MixtureStep
+    >>> step = MixtureStep(1.0, (0.0, 1.0), (0.9, 0.1)).law("remove")
+    >>> sums = LossSums([(step, 3)], "remove", 10.0)
     >>> round(sums.log_delta(0.5)[0], 9)
     -4.879968404
     """
 
-    def __init__(self, steps: Sequence[tuple[PairStep, int]], depth: float, *, add: bool) -> None:
-        self.steps, self.depth, self._add = steps, depth, add
-        self.count, self._doubt = sum(n for _, n in steps), 0.0
+    def __init__(self, steps: Sequence[tuple[Law, int]], order: Order, depth: float) -> None:
+        self.depth, self._add, self._doubt = depth, order == "add", 0.0
+        self.count = sum(n for _, n in steps)
         super().__init__(depth + _MARGIN + math.log(self.count))
+        self.densities: list[LossDensity] = []
+        ways: list[_Way] = [(0.0, [])]
+        for law, n in steps:
+            more = self._ways(law.densities(order, self._depth), n)
+            if len(ways) * len(more) > _MOST_WAYS:
+                raise PrecisionError("there are too many ways in which steps may have the loss 0 or a label")
+            ways = [(p + q, [*some, *others]) for p, some in ways for q, others in more]
+        # a way that is rarer than the depth of the tables is lost like their ends
+        self.sums = [self._sum_of(p, counts) for p, counts in ways if counts and p > -self._depth]
+
+    def _ways(self, parts: list[tuple[float, LossDensity | None]], n: int) -> list[_Way]:
+        """Return each way in which n steps have losses of one kind or the other."""
+        if not parts:
+            raise PrecisionError("the loss of a step has no density that tables hold")
+        first = len(self.densities)
+        self.densities += [one for _, one in parts if one is not None]
+        if len(parts) == 1:
+            return [(0.0, [(first, n)])]
+        (p, one), (q, _) = parts
+        out = []
+        for k in range(n + 1):  # how many are of the second kind; the first may be the loss 0
+            counts = [(first, k)] if one is None else [(first, n - k), (first + 1, k)]
+            out.append((math.log(math.comb(n, k)) + (n - k) * p + k * q, [(j, m) for j, m in counts if m]))
+        return out
+
+    def _sum_of(self, log_p: float, counts: list[tuple[int, int]]) -> tuple[float, Ball, DensityTable]:
+        """Return the chance of a way, the end of the sum of its losses, and the table of its density."""
         with precision(_BITS):
-            self._end = sum((n * (-arb(step.rate)).log1p() for step, n in steps), arb(0))
-        tables = [self._power(j, n) for j, (_, n) in enumerate(steps)]
-        self.table = reduce(self._sum, tables)
+            end = sum((n * self.densities[j].end for j, n in counts), arb(0))
+        return log_p, end, reduce(self._sum, [self._power(j, n) for j, n in counts])
 
     def _one(self, j: int) -> DensityTable:
-        step, log_stay = self.steps[j][0], math.log1p(-self.steps[j][0].rate)
-        log_r = math.log(step.rate) - log_stay
+        law = self.densities[j]
 
         def f(lams: Floats) -> Floats:
-            v = np.exp(lams + log_r)
-            near, far = np.minimum(v, _LARGE), np.maximum(v, _LARGE)
-            # log (e^V − 1)/V, which log w has in addition to λ
-            grown = np.where(v > _LARGE, far - np.log(far) + np.log1p(-np.exp(-far)), np.log(np.expm1(near) / near))
-            value, error = step.log_density(lams + grown - step.edge)
-            # the first law of the order has the density e^ℓ against the law without the record, or is that law
-            value = value + v - grown + (0.0 if self._add else v + log_stay)
-            self._doubt = max(self._doubt, float(np.max(error, where=~(value < -self._depth), initial=0.0)))
+            value, error = law.log_f(lams)
+            doubt = float(np.max(error, where=~(value < -self._depth), initial=0.0))
+            if not doubt < math.inf:
+                raise PrecisionError("the density of a step is not known")
+            self._doubt = max(self._doubt, doubt)
             return np.asarray(value)
 
-        log_w = step.places()
-        lams = np.log(np.logaddexp(0.0, log_r + log_w[log_r + log_w > _LEAST])) - log_r
-        live = np.flatnonzero(f(lams) > -self._depth)
+        live = np.flatnonzero(f(law.places) > -self._depth)
         if not live.size:
             raise PrecisionError("the density of a step is too small to be tabulated")
-        low, high = lams[max(int(live[0]) - 1, 0)], lams[min(int(live[-1]) + 1, lams.size - 1)]
-        return self._make(f, math.exp(log_r), float(low), float(high))
+        low, high = law.places[max(int(live[0]) - 1, 0)], law.places[min(int(live[-1]) + 1, law.places.size - 1)]
+        return self._make(f, law.scale, float(low), float(high))
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """Return log δ, −d log δ/dε and the error, for ε inside the ends of the loss."""
-        table, sign = self.table, -1.0 if self._add else 1.0  # 1 if the loss lies above its end
+        value, slope, error = np.array([self._log_delta(epsilon, *one) for one in self.sums]).T
+        total = float(np.logaddexp.reduce(value))
+        if not total > -math.inf:
+            return math.nan, math.nan, math.inf
+        share, lost = np.exp(value - total), math.exp(min(-self._depth - total, 100.0))
+        return total, float(share @ slope), float(share @ error) + lost
+
+    def _log_delta(self, epsilon: float, weight: float, end: Ball, table: DensityTable) -> tuple[float, float, float]:
+        """Return what one sum adds."""
+        sign = -1.0 if self._add else 1.0  # 1 if the loss lies above its end
         with precision(_BITS):
-            v = float(sign * arb(epsilon) - self._end)  # rounded once
-        value, slope = tail(v, sign, table.scale, table.edges, table.series, *RULE) if v > 0.0 else (-math.inf, 0.0)
+            v = float(sign * arb(epsilon) - end)  # rounded once
+        if not v > 0.0:  # ε lies beyond the end of this sum
+            return (-math.inf, 0.0, 0.0) if self._add else (math.nan, math.nan, math.inf)
+        value, slope = tail(v, sign, table.scale, table.edges, table.series, *RULE)
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
         rounding = 8.0 * _UNIT * (8.0 + abs(value) + slope * v * (1.0 + abs(math.log(v / table.scale))))
         error = table.error * (1.0 + math.sqrt(-2.0 * min(value, 0.0))) + math.sqrt(self.count) * self._doubt
         lost = math.exp(min(math.log(table.lost) - value, 100.0))
-        return value, slope, error + self._noise * abs(value) + rounding + lost
+        return value + weight, slope, error + self._noise * abs(value) + rounding + lost

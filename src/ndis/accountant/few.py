@@ -21,12 +21,13 @@ from ndis._balls import outward, precision
 from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
+from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
-from ndis.accountant.laws.plain import Plain, rough_edge
+from ndis.accountant.laws.plain import Plain, log_ratio_density, rough_edge
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.errors import PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_log_delta, mean_shift_tail
-from ndis.spectrum.contour import DELTA, PDF
+from ndis.spectrum.contour import DELTA
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment
 
@@ -48,7 +49,7 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws = [law for law, n in parts for _ in range(n)]
     if len(laws) == 1:
-        return partial(_enclosed_step, laws[0])
+        return laws[0].log_delta if isinstance(laws[0], Allocation) else partial(_enclosed_step, laws[0])
     steps = [step for law in laws if (step := PairStep.of(law, order))]
     return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
 
@@ -105,29 +106,6 @@ class PairStep:
         form = LogMoment(0.5 * square, 0.0 * one, one, 0.0 * one, square * one)
         return cls(rate, form, form)
 
-    @property
-    def tabulated(self) -> bool:
-        """True if the density of log w has no pole, so that tables can hold it."""
-        return self.smooth or (self.form.side != 0 and float(self.form.nu.sum()) >= 2.0)
-
-    def places(self) -> Floats:
-        """Return some places log w in order, from one end of its density to the other."""
-        side = self.form.side
-        gaps = side * np.exp(np.linspace(-38.0, 8.0, 1600))[::side] if side else np.sinh(np.linspace(-8.0, 8.0, 1601))
-        return np.asarray(self.edge + _spread(self.form) * gaps)
-
-    def log_density(self, gap: Floats) -> tuple[Floats, Floats]:
-        """Return log of the density of x = log w without the record at the edge plus `gap`, and its error."""
-        x, mu = self.edge + gap, self.form.distance
-        if mu:
-            z = x / mu + 0.5 * mu
-            return -0.5 * z * z - math.log(math.sqrt(2.0 * math.pi) * mu), 4.0 * _UNIT * (1.0 + z * z)
-        near = (np.abs(gap) <= 0.25 * np.abs(self.form.mean - x)) & (self.form.side != 0)
-        linear = np.where(near, -gap, self.form.mean - x)
-        value, _, error = evaluate_form(self.form, x, PDF, (linear, near))
-        outside = gap * self.form.side < 0.0
-        return np.where(outside, -math.inf, value - x), np.where(outside, 0.0, error)
-
     def log_delta(self, e: Floats, *, add: bool) -> tuple[Floats, Floats]:
         """Return log δ₁(ε) and its error."""
         q, grown = self.rate, np.expm1(np.minimum(e, 700.0))
@@ -152,11 +130,6 @@ class PairStep:
         """Return the values of ℓ at which δ₁ is not smooth."""
         known = [] if self.rate == 1.0 else [math.log1p(-self.rate)]
         return known if self.smooth else [*known, float(log_mixture(self.rate, self.edge))]
-
-
-def _spread(form: LogMoment) -> float:
-    """Return the standard deviation of log w."""
-    return math.sqrt(float((0.5 * form.nu * form.t**2 + form.q).sum()))
 
 
 def _log_profile(form: LogMoment, e: Floats) -> tuple[Floats, Floats, Floats]:
@@ -192,7 +165,7 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
     def panels(ends: Floats) -> tuple[Floats, Floats]:
         """Return the logs of the integrals over panels, and their errors."""
         half = 0.5 * np.diff(ends)
-        log_f, error = outer.log_density(gap := (ends[:, :1] + half * (1.0 + _RULE[0])).ravel())
+        log_f, error = log_ratio_density(outer.form, gap := (ends[:, :1] + half * (1.0 + _RULE[0])).ravel())
         loss, live = log_mixture(outer.rate, outer.edge + gap), ~(log_f <= _LEAST)  # what is NaN stays, and has no sum
         inside, doubt = np.full(gap.size, -math.inf), np.zeros(gap.size)
         inside[live], doubt[live] = inner.log_delta(e + (loss if add else -loss)[live], add=add)
@@ -208,7 +181,7 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
     for place in (0.0, *outer.kinks([(-e if add else e) - x for x in inner.ends()])):
         cuts += [place - octaves, np.array([place]), place + octaves]
     for mean, form in ((outer.form.mean, outer.form), (-outer.reverse.mean, outer.reverse)):
-        cuts.append(mean - outer.edge + _spread(form) * _BODY)
+        cuts.append(mean - outer.edge + form.spread * _BODY)
     edges = np.unique(np.concatenate(cuts))
     edges = edges[edges * outer.form.side >= 0.0]
     todo = np.stack([edges[:-1], edges[1:]], axis=1)

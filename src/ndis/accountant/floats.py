@@ -31,10 +31,9 @@ import numpy as np
 from ndis._search import chernoff_factor, newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
-from ndis.accountant.few import PairStep, few_steps
+from ndis.accountant.few import few_steps
 from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.allocation import Allocation
-from ndis.accountant.laws.mixture import quiet
+from ndis.accountant.laws.mixture import Mixture, quiet
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -62,8 +61,7 @@ _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 1_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _SHALLOW, _DEEP = 40.0, 200.0  # −log δ between which the first tables end
-_CUT_MATTERS_BELOW = -300.0  # log δ; there the x that the moments leave out may change δ
-_FARTHEST = -1750.0  # log of the probability of x beyond 60 deviations, in all steps
+_NEAR = 8.0  # log units by which log δ may lie below the depth of its tables, of which they know more
 _LOST_DIGITS = 8.0  # a reflection may lose this much of log δ
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
@@ -93,13 +91,12 @@ class FloatComposition:
         self.tolerance = max((law.accuracy for law, _ in self.parts), default=Law.accuracy)
         self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
         self.atom = math.prod(law.atom**n for law, n in self.parts) if self.parts else 0.0
+        self.deepest = max((law.deepest for law, _ in self.parts), default=-math.inf)
         self._sums: LossSums | None = None
 
     @cached_property
     def _few(self) -> Callable[[float], tuple[float, float]] | None:
-        """One or two steps have an own way to log δ(ε) and its error, and so have epochs of allocation."""
-        if len(self.parts) == 1 and isinstance(law := self.parts[0][0], Allocation):
-            return law.epochs(self.parts[0][1])
+        """One or two steps have an own way to log δ(ε) and its error."""
         return few_steps(self.parts, self.order) if 1 <= sum(n for _, n in self.parts) <= 2 else None
 
     @cached_property
@@ -183,12 +180,12 @@ class FloatComposition:
     def _ways(self, epsilon: Floats, pivot: int, saddle: Saddle) -> Iterator[_Found]:
         """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last."""
         if self._sums is not None:
-            yield self._by_sums(epsilon, pivot)
+            yield self._by_sums(epsilon, pivot, saddle[3])
         if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(epsilon[pivot]) - _LOST_DIGITS:
             yield self._by_reflection(epsilon, pivot)
         yield self._by_contour(epsilon, pivot, saddle)
-        if not saddle[3] <= _LEAST and self._steps:  # a bound that is not known excludes nothing
-            yield self._by_sums(epsilon, pivot)
+        if not saddle[3] <= _LEAST and self._easy:  # a bound that is not known excludes nothing
+            yield self._by_sums(epsilon, pivot, saddle[3])
 
     def _resolved(self, saddle: Saddle) -> Saddle:
         """Return the saddle with a width at which the path resolves what few large losses add to the integrand.
@@ -203,27 +200,15 @@ class FloatComposition:
         return c, width, bend, bound
 
     @cached_property
-    def _steps(self) -> list[tuple[PairStep, int]]:
-        """The steps have densities that add up if all of them are sampled, and none has a pole; else nothing."""
-        steps = [(step, n) for law, n in self.parts if (step := PairStep.of(law, self.order)) and step.rate < 1.0]
-        easy = all(step.tabulated and step.form.distance < _MOST_SHIFT for step, _ in steps)
-        return steps if easy and len(steps) == len(self.parts) and sum(n for _, n in steps) <= _MOST_SUMS else []
+    def _easy(self) -> bool:
+        """True if densities may be added up: not too many steps, and each hides something."""
+        shifts = (law.up + law.down for law, _ in self.parts if isinstance(law, Mixture))
+        return sum(n for _, n in self.parts) <= _MOST_SUMS and max(shifts, default=0.0) < _MOST_SHIFT
 
     def _by_contour(self, epsilon: Floats, pivot: int, saddle: Saddle) -> _Found:
-        """Integrate along the contour. Moments of mean shifts leave out large x; that part of δ counts as an error."""
+        """Integrate along the contour. A δ so small that what moments leave out may count is not known."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
-        if float(np.nanmin(value, initial=0.0)) >= _CUT_MATTERS_BELOW:
-            return value, slope, error
-        # the probability left out, and the tilted one at the saddle
-        counts = np.log([n for _, n in self.parts])
-        plain, tilted = (
-            np.logaddexp.reduce([law.left_out(c) for law, _ in self.parts] + counts) for c in (0.0, saddle[0])
-        )
-        if plain > -math.inf:
-            bound = saddle[3] + saddle[0] * (float(epsilon[pivot]) - epsilon)  # Chernoff's at the same place
-            gap = np.logaddexp(np.minimum(plain, bound + tilted), _FARTHEST) - value
-            error = error + np.where(gap < 100.0, np.exp(np.minimum(gap, 100.0)), np.inf)
-        return value, slope, error
+        return value, slope, np.where(value < self.deepest, math.inf, error)
 
     def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
         """Take δ = e^ε δ'(−ε) − (e^ε − 1) from the other order, whose integral is easy.
@@ -239,17 +224,15 @@ class FloatComposition:
         value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
         return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
-    def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
-        """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
-        add, at = self.order == "add", epsilon[pivot : pivot + 1]
-        alone = max(float(step.log_delta(at, add=add)[0][0]) for step, _ in self._steps)
-        depth = min(max(-alone, _SHALLOW), _DEEP)
+    def _by_sums(self, epsilon: Floats, pivot: int, bound: float) -> _Found:
+        """Compute δ from the density of the loss. Tables go as deep as a bound on log δ, or deeper."""
+        depth = min(max(-bound, _SHALLOW), _DEEP) if bound < 0.0 else _SHALLOW
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:
-                    self._sums = LossSums(self._steps, depth, add=add)
+                    self._sums = LossSums(self.parts, self.order, depth)
                 rows = np.array([self._sums.log_delta(e) for e in epsilon.tolist()]).T
-                if depth == -_LEAST or self._sums.depth >= -rows[0, pivot]:
+                if depth == -_LEAST or self._sums.depth + _NEAR >= -rows[0, pivot]:
                     return rows[0], rows[1], rows[2]
                 depth = min(2.0 * self._sums.depth, -_LEAST)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats

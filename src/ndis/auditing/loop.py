@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from ndis._exact import down, root_down, root_up
 from ndis._groups import as_rate
 from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
 from ndis.dpsgd import DPSGD
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.mechanisms.mechanism import Attained
 from ndis.pages.text import several
 from ndis.pair import GaussianPair
@@ -23,7 +23,7 @@ _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
 _PUBLIC = ("records", "rate", "normaliser")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
-WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "unknown")
+WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unknown")
 SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *WITHOUT_THEOREM)
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
@@ -51,7 +51,8 @@ class TrainingLoop:
         "poisson", "allocation" (each record in a random batch of every pass), "shuffled", "fixed-size" (a new draw
         without replacement for each batch), "sequential", "full-batch", "with-replacement", "weighted", "never-empty"
         (Poisson samples, of which empty ones are left out or filled), "accumulated" (a step adds up several batches,
-        and a record may be in more than one) or "unknown".
+        and a record may be in more than one), "repeated" (the data hold a record several times), "shared" (several
+        steps or optimizers use one batch) or "unknown".
     steps : int
         Number of batches that were really taken.
     noise_multiplier, noise_std : float
@@ -127,12 +128,14 @@ class TrainingLoop:
         for name, choices in (("sampler", SAMPLERS), ("clipping", _CLIPPING), ("normaliser", _NORMALISERS)):
             as_choice(name, getattr(self, name), choices)
         as_adjacency(self.adjacency)
-        if not isinstance(self.drop_last, bool):
-            raise ParameterError("drop_last", "be true or false", repr(self.drop_last))
+        require(isinstance(self.drop_last, bool), "drop_last", "be true or false", repr(self.drop_last))
         if not all(word in _PUBLIC for word in self.public):
             raise ParameterError("public", f"hold some of {', '.join(_PUBLIC)}", ", ".join(map(str, self.public)))
         object.__setattr__(self, "public", tuple(self.public))
-        object.__setattr__(self, "batches", self.batches or self._batches(self.records))
+        own = self._batches(self.records)
+        if self.sampler in _EQUAL_BATCHES and None not in (self.batches, own) and self.batches != own:
+            raise ParameterError("batches", f"be {own}, as records and batch_size have it", self.batches)
+        object.__setattr__(self, "batches", self.batches or own)
         if self.sampler == "poisson" and self.sampling_rate is None and self.batches is None and not self.schedule:
             raise ParameterError("sampling_rate", "be known", "none", "state it, or batch_size and records")
         if self.sampler in ("shuffled", "sequential", "fixed-size") and (not self.batches or not self.batch_size):
@@ -146,6 +149,10 @@ class TrainingLoop:
             return None
         count = records // self.batch_size if self.drop_last else max(-(-records // self.batch_size), 1)
         return int(1 / (1 / count)) if self.sampler == "poisson" else count
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what was stated, or follows from it: the fields that differ from their defaults."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
 
     # ------------------------------------------------------------------ numbers that follow
 
@@ -226,9 +233,10 @@ class TrainingLoop:
             return self._sampled(moves, self.adjacency, above=False)
         if self.sampler == "allocation" and self.adjacency == "add-remove" and not self.random_scale:
             return self._allocated(self.noise(moves=moves), most=True)
-        if self.sampler == "fixed-size" and self.adjacency == "replace-one":
-            sizes = {"batch_size": min(self.batch_size or 1, self.records or 1), "records": self.records or 1}
-            return PrivacyProfile.from_fixed_size(noise_multiplier=self.noise(), **sizes).repeat(self.steps)
+        size, records = self.batch_size or 1, self.records or 1
+        if self.sampler == "fixed-size" and self.adjacency == "replace-one" and size < records:
+            step = PrivacyProfile.from_fixed_size(noise_multiplier=self.noise(), batch_size=size, records=records)
+            return step.repeat(self.steps)
         if not (self.fixed_records or self.sampler == "full-batch"):
             raise ParameterError("records", "be public for these batches", "private", "see the findings of the audit")
         noise = self.noise(moves=moves, times=self._times(most=True))

@@ -13,7 +13,7 @@ import click
 from ndis._files import only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
 from ndis.cli.files import read_pair, read_schema, table_options
-from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, listed, option, written
+from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, keep_apart, listed, option, written
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
@@ -72,7 +72,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
     import ndis
 
     given = {key: value for key, value in options.items() if value is not None and value is not False and value != ()}
-    request = _read_claim_file(file, given)
+    request = _read_claim_file(file, given, report)
     claim = _claim(request)
     verdict = ndis.audit(claim, **_arguments(request, claim), workers=workers)
     pages = [str(path) for path in report if path.suffix.lower() == ".html"]
@@ -125,8 +125,11 @@ def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
         raise click.exceptions.Exit(NOT_DECIDED)
 
 
-def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a claim file; options take their place. Relative paths in the file start at its folder."""
+def _read_claim_file(file: Path | None, given: dict[str, Any], report: list[Path]) -> dict[str, Any]:
+    """Return the values of a claim file; options take their place. Relative paths in the file start at its folder.
+
+    A report must not take the place of a file that the claim file names.
+    """
     if file is not None and file.suffix.lower() in _NO_CLAIM:
         remedy = "name a function with --algorithm FILE.py:FUNCTION, and rows with --data"
         raise ParameterError("file", "be a claim file, TOML or JSON", repr(file.name), remedy)
@@ -142,7 +145,8 @@ def _read_claim_file(file: Path | None, given: dict[str, Any]) -> dict[str, Any]
         if key in stated:
             stated[key] = (stated[key], folder)
     if "pairs" in stated:
-        stated["pairs"] = _pairs(stated["pairs"], folder)
+        stated["pairs"], files = _pairs(stated["pairs"], folder)
+        keep_apart("report", report, files)
     claim = only_keys("claim", stated.get("claim", {}), (), _CLAIM)
     claim |= {key: given[key] for key in _CLAIM if key in given}
     named = {key: (given[key], Path()) for key in ("algorithm", "mechanism") if key in given}
@@ -224,8 +228,8 @@ def _rows(name: str, value: Any) -> Any:
     return value if isinstance(value, Path) else matrix_of(name, value)
 
 
-def _pairs(values: Any, folder: Path) -> list[Any]:
-    """Return the pairs of a claim file: each is an object with the arguments of a constructor, or a file with them."""
+def _pairs(values: Any, folder: Path) -> tuple[list[Any], list[Path]]:
+    """Return the pairs of a claim file: each is an object with the arguments of a constructor, or one of the files."""
     from ndis._groups import pair_from_arrays
 
     if not isinstance(values, list) or not values:
@@ -239,7 +243,7 @@ def _pairs(values: Any, folder: Path) -> list[Any]:
             pairs.append(pair_from_arrays(f"pair {number}", item))
         else:
             raise ParameterError(f"pair {number}", "be an object or the name of a file", f"a {type(item).__name__}")
-    return pairs
+    return pairs, [folder / item for item in values if isinstance(item, str)]
 
 
 def _command(file: Path | None, given: dict[str, Any], page: str) -> str:

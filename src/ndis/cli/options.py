@@ -41,11 +41,17 @@ class Command(click.Command):
         names = [str(param.name) for param in self.params if param.expose_value]
         ctx.params = {name: ctx.params[name] for name in names}  # in the order of the help
         outputs = {str(param.name) for param in self.params if isinstance(param, Output)}
-        named = [(name, one) for name, value in ctx.params.items() for one in _existing(value)]
-        for name, path in named:
-            if name in outputs and any(os.path.samefile(path, one) for other, one in named if other not in outputs):
-                raise ParameterError(name, "be another file than those that are read", repr(str(path)))
+        for name in outputs:
+            keep_apart(name, ctx.params[name], *(value for other, value in ctx.params.items() if other not in outputs))
         return unread
+
+
+def keep_apart(name: str, written: Any, *read: Any) -> None:
+    """Refuse an option that would write a file that is read; each value may be a path, several, or something else."""
+    held = [path for value in read for path in _existing(value)]
+    for path in _existing(written):
+        if any(os.path.samefile(path, one) for one in held):
+            raise ParameterError(name, "be another file than those that are read", repr(str(path)))
 
 
 def _existing(value: Any) -> list[Path]:

@@ -18,10 +18,11 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -37,6 +38,7 @@ MISSING = frozenset(("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "<NA
 _NUMBER = r"[ \t\n\v\f\r]*+([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[ \t\n\v\f\r]*+"
 _TEXT, _BYTES = re.compile(_NUMBER), re.compile(_NUMBER.encode())
 _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(("false", "f", "no", "n", "0"), 0.0)
+_TRUTH |= {way: value for word, value in _TRUTH.items() for way in (word.title(), word.upper())}
 _SLASHES = re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})(?![0-9/])")  # 2020/05/01: the year comes first
 _WHOLE = re.compile(r"([+-]?[0-9]++)\.0*+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -45,6 +47,8 @@ _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
     unit: 86_400 * 10**power for unit, power in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
 }
+_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}  # of NumPy
+_KINDS |= {"U": "texts", "S": "texts", "T": "text"}
 _ARROW = {"boolean": "boolean", "number": "integer floating decimal", "text": "string large_string string_view"}
 _ARROW |= {"date": "date timestamp", "objects": "null"}  # types by their kind
 _FIELDS = ("year", "month", "day", "hour", "minute", "second", "microsecond", "fold")
@@ -81,10 +85,7 @@ def objects(cells: Sequence[Any]) -> NDArray[Any]:
     >>> objects([1, [2, 3]]).tolist()
     [1, [2, 3]]
     """
-    array = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):
-        array[i] = cell
-    return array
+    return np.fromiter(cells, dtype=object, count=len(cells))
 
 
 def items_of(row: Any) -> list[Any] | None:
@@ -188,6 +189,15 @@ def kind_of(dtype: Any) -> str:
     return {"U": "text", "S": "bytes", "T": "text", "V": "records"}.get(kind, f"dtype {dtype}")
 
 
+def kind_of_array(dtype: np.dtype[Any]) -> str:
+    """Return the kind of a type of NumPy; text of fixed length may hold numbers, as lists do.
+
+    >>> [kind_of_array(np.dtype(each)) for each in ("f4", "U3", "M8[D]", "c8", "O")]
+    ['number', 'texts', 'date', 'dtype complex64', 'cells']
+    """
+    return kind_of(dtype) if dtype.kind == "f" and dtype.itemsize > 8 else _KINDS.get(dtype.kind, kind_of(dtype))
+
+
 # ---------------------------------------------------------------------- words
 
 
@@ -230,16 +240,18 @@ def words(cells: Cells, codes: Mapping[str, float], *, lower: bool = False) -> F
     """
     if isinstance(cells, Coded):
         return cells.spread(words(cells.values, codes, lower=lower))
+
+    def code(cell: Any) -> float:
+        text = text_of(cell)
+        return math.nan if text is None else codes.get(text.lower() if lower else text, UNKNOWN)
+
     if not isinstance(cells, np.ndarray):
-        return _arrow_words(cells, codes, lower)
-    kind = cells.dtype.kind
-    if kind == "b":
-        return np.array([codes.get("false", UNKNOWN), codes.get("true", UNKNOWN)])[cells.astype(np.intp)]
-    if kind in "fiu":
+        return _arrow_words(cells, codes, cache(code))  # most texts come many times
+    if cells.dtype.kind == "b":
+        return np.array([code(False), code(True)])[cells.astype(np.intp)]
+    if cells.dtype.kind in "fiu":
         return _number_words(cells, codes)
-    read = map(text_of, each_cell(cells))  # one at a time: cells may share a long text
-    coded = [math.nan if text is None else codes.get(text.lower() if lower else text, UNKNOWN) for text in read]
-    return np.array(coded, dtype=np.float64)
+    return np.array([code(cell) for cell in each_cell(cells)], dtype=np.float64)
 
 
 def _number_words(cells: NDArray[Any], codes: Mapping[str, float]) -> Floats:
@@ -258,41 +270,17 @@ def _number_words(cells: NDArray[Any], codes: Mapping[str, float]) -> Floats:
     return coded
 
 
-def _arrow_words(cells: Any, codes: Mapping[str, float], lower: bool) -> Floats:
-    """Look the texts of an Arrow array up among the words, all bytes as they stand; the others without their spaces."""
+def _arrow_words(cells: Any, codes: Mapping[str, float], code: Callable[[Any], float]) -> Floats:
+    """Look the bytes of an Arrow array up among the words, all of them at once; the others cell by cell."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     listed = pa.array([word.encode("utf-8", "surrogateescape") for word in codes], pa.large_binary())
-    values = np.array([*codes.values(), UNKNOWN])
-    digits = np.array([*(bool(_INTEGER.fullmatch(word)) for word in codes), False])
-
-    def look_up(texts: Any) -> NDArray[Any]:
-        place = pc.index_in(texts.cast(pa.large_binary()), value_set=listed)
-        return np.asarray(place.fill_null(len(codes)).to_numpy(zero_copy_only=False))
-
-    place = look_up(cells)
-    coded = values[place]
-    if cells.null_count:
-        coded[np.asarray(cells.is_null().to_numpy(zero_copy_only=False))] = np.nan
-    others = np.flatnonzero(coded == UNKNOWN)
-    if others.size:
-        texts = pc.ascii_trim(_as_text(cells.take(pa.array(others))), characters=_SPACE)
-        texts = pc.ascii_lower(texts) if lower else texts
-        coded[others] = values[look_up(texts)]
-        if digits.any():  # among the public words; "3.0" is "3"
-            short = pc.ascii_rtrim(texts, characters="0")
-            whole = np.asarray(pc.ends_with(short, ".").to_numpy(zero_copy_only=False))
-            place = look_up(pc.replace_substring(short, pattern=".", replacement="", max_replacements=1))
-            coded[others] = np.where(whole & digits[place], values[place], coded[others])
-    return np.asarray(coded)
-
-
-def _as_text(cells: Any) -> Any:
-    """View bytes as text without a check: the kernels used here compare and cut bytes."""
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.large_string(), len(cells), cells.buffers(), cells.null_count, cells.offset)
+    place = pc.index_in(cells, value_set=listed).fill_null(len(codes)).to_numpy(zero_copy_only=False)
+    coded: Floats = np.array([*codes.values(), math.nan])[place]
+    others = np.flatnonzero(place == len(codes))
+    coded[others] = [code(cell) for cell in cells.take(pa.array(others)).to_pylist()]
+    return coded
 
 
 def truths(cells: Cells) -> Floats:

@@ -147,15 +147,21 @@ class NoisyMoments:
         low, high = np.clip(ends, -1.0, 1.0).tolist()
         return r, error, low, high
 
+    def directions(self, index: Any) -> tuple[Floats, Floats]:
+        """Return the eigenvalues of the covariance of these columns, falling, and rows of eigenvectors.
+
+        The largest entry of each is positive.
+        """
+        values, vectors = np.linalg.eigh(self.covariance[np.ix_(index, index)])
+        rows = vectors[:, ::-1].T
+        return values[::-1], rows * np.sign(rows[np.arange(len(rows)), np.argmax(np.abs(rows), axis=1)])[:, None]
+
     def components(self, index: Any, count: int) -> tuple[Floats, Floats, Floats, int]:
         """Return variances and loadings of components, standard errors of both, and how many variances are negative.
 
         A variance below zero, which only noise makes, is set to zero. Loadings are rows, the largest entry positive.
         """
-        chosen = np.asarray(index, dtype=np.intp)
-        values, vectors = np.linalg.eigh(self.covariance[np.ix_(chosen, chosen)])
-        values, vectors = values[::-1], vectors[:, ::-1].T
-        vectors = vectors * np.sign(vectors[np.arange(len(values)), np.argmax(np.abs(vectors), axis=1)])[:, None]
+        values, vectors = self.directions(index)
         errors = []
         for i, v in enumerate(vectors[:count]):
             with np.errstate(divide="ignore"):

@@ -40,12 +40,10 @@ def _singular(adjacency: Adjacency) -> PrivacyProfile:
 
 def _profile(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
     """The profile of an event; None if it releases nothing."""
-    for kind, make in _KINDS.items():
-        if isinstance(event, kind):
-            return make(event, relation)
-    if type(event).__name__ == "RandomAllocationDpEvent":  # newer versions have it
-        return _allocation(event, relation)
-    raise _UnsupportedError(event, f"{type(event).__name__} has no exact Gaussian profile")
+    name = type(event).__name__  # not every version has every class
+    if name not in _KINDS:
+        raise _UnsupportedError(event, _REASONS.get(name, f"{name} has no exact Gaussian profile"))
+    return _KINDS[name](event, relation)
 
 
 def _adjacency(relation: NeighboringRelation) -> Adjacency:
@@ -165,23 +163,20 @@ def _with_less_noise(event: Any) -> Any:
     return event
 
 
-def _zero_concentrated(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
-    raise _UnsupportedError(event, "ZCDpEvent bounds Rényi divergences only; convert it with RdpAccountant")
-
-
-_KINDS: dict[Any, Callable[[Any, NeighboringRelation], PrivacyProfile | None]] = {
-    dp_accounting.NoOpDpEvent: lambda event, relation: None,
-    dp_accounting.NonPrivateDpEvent: lambda event, relation: _singular(_adjacency(relation)),
-    dp_accounting.GaussianDpEvent: _gaussian,
-    dp_accounting.ComposedDpEvent: lambda event, relation: _together([_profile(e, relation) for e in event.events]),
-    dp_accounting.SelfComposedDpEvent: lambda event, relation: _repeated(_profile(event.event, relation), event.count),
-    dp_accounting.PoissonSampledDpEvent: _sampled,
-    dp_accounting.dp_event.MixtureOfGaussiansDpEvent: _mixture,
-    dp_accounting.TruncatedSubsampledGaussianDpEvent: _truncated,
-    dp_accounting.SampledWithoutReplacementDpEvent: _fixed_size,
-    dp_accounting.SingleEpochTreeAggregationDpEvent: _tree,
-    dp_accounting.dp_event.ZCDpEvent: _zero_concentrated,
+_KINDS: dict[str, Callable[[Any, NeighboringRelation], PrivacyProfile | None]] = {
+    "NoOpDpEvent": lambda event, relation: None,
+    "NonPrivateDpEvent": lambda event, relation: _singular(_adjacency(relation)),
+    "GaussianDpEvent": _gaussian,
+    "ComposedDpEvent": lambda event, relation: _together([_profile(e, relation) for e in event.events]),
+    "SelfComposedDpEvent": lambda event, relation: _repeated(_profile(event.event, relation), event.count),
+    "PoissonSampledDpEvent": _sampled,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
+    "SampledWithoutReplacementDpEvent": _fixed_size,
+    "SingleEpochTreeAggregationDpEvent": _tree,
+    "RandomAllocationDpEvent": _allocation,
 }
+_REASONS = {"ZCDpEvent": "ZCDpEvent bounds Rényi divergences only; convert it with RdpAccountant"}
 
 
 def from_event(

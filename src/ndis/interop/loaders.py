@@ -8,7 +8,7 @@ from typing import Any
 from ndis._validate import warn_caller
 from ndis.auditing.claim import Claim
 from ndis.auditing.training import TrainingLoop, TrainingReport, audit_training
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 
 History = tuple[tuple[float, float, int], ...]  # noise multiplier, rate, steps
 
@@ -75,6 +75,10 @@ def _kind(loader: Any, history: History) -> tuple[str, int]:
     kind = _SAMPLERS.get(_drawing_class(sampler), "unknown")
     if kind == "unknown" or any(_drawing_class(one) not in _WRAPPERS for one in wrappers):
         return "unknown", 1
+    if len({(noise, rate) for noise, rate, _ in history}) < len(history):  # accountants join equal steps in a row
+        return "shared", 1
+    if len(places := _places(loader.dataset)) > len(set(places)):
+        return "repeated", 1
     rates = {rate for _, rate, _ in history}
     if kind in _POISSON:
         filled = getattr(getattr(loader, "collate_fn", None), "rand_on_empty", False)  # with a record of random numbers
@@ -88,6 +92,20 @@ def _kind(loader: Any, history: History) -> tuple[str, int]:
     together = round(max(rates) * batches)
     whole = all(math.isclose(rate * batches, together) for rate in rates) and batches % together == 0
     return (kind, together) if whole else ("accumulated", 1)
+
+
+def _places(dataset: Any) -> list[tuple[int, int]]:
+    """List the records of a data set that torch made of others: which of those, and which record of it."""
+    if hasattr(dataset, "datasets"):
+        return [place for one in dataset.datasets for place in _places(one) or _all_of(one)]
+    if not hasattr(dataset, "indices") or not hasattr(dataset, "dataset"):
+        return []
+    inner = _places(dataset.dataset) or _all_of(dataset.dataset)
+    return [inner[int(i)] for i in dataset.indices]
+
+
+def _all_of(dataset: Any) -> list[tuple[int, int]]:
+    return [(id(dataset), i) for i in range(len(dataset) if hasattr(dataset, "__len__") else 0)]
 
 
 def _batch_sampler(loader: Any) -> Any:
@@ -147,9 +165,10 @@ def check(
     'no guarantee known'
     """
     history = tuple((float(noise), float(rate), int(n)) for noise, rate, n in engine.accountant.history)
-    if not history:
-        raise ParameterError("engine", "have counted at least one step", "none", "check it after training")
-    if not all(noise > 0 for noise, _, _ in history):
+    require(history, "engine", "have counted at least one step", "none", "check it after training")
+    own: Any = math.inf if optimizer is None else getattr(optimizer, "noise_multiplier", None)
+    require(own is not None, "optimizer", "be the one that make_private returned", type(optimizer).__name__)
+    if not all(noise > 0 for noise in (own, *(row[0] for row in history))):
         raise ParameterError("engine", "add noise in every step", "a noise_multiplier of 0", "no claim holds there")
     batcher, sampler = _batch_sampler(loader), _samplers(loader)[-1]
     kind, together = _kind(loader, history)
@@ -157,7 +176,8 @@ def check(
     size = getattr(batcher, "batch_size", None) or batch_size or getattr(loader, "batch_size", None)
     kind = "unknown" if kind in ("shuffled", "sequential") and None in (size, records) else kind
     rates = [float(sampler.sample_rate) if kind == "poisson" else rate for _, rate, _ in history]
-    settings: dict[str, Any] = {"steps": steps or sum(row[2] for row in history), "noise_multiplier": history[0][0]}
+    noise = min(history[0][0], own)  # the accountant may have been given another
+    settings: dict[str, Any] = {"steps": steps or sum(row[2] for row in history), "noise_multiplier": noise}
     if len(history) > 1 and steps is None:
         settings = {"schedule": tuple((row[0], rate, row[2]) for row, rate in zip(history, rates, strict=True))}
     elif kind == "poisson" and {"records", "rate"} & set(public):

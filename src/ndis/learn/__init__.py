@@ -9,7 +9,7 @@ states bounds; no estimator takes them from the data.
 >>> x = rng.uniform(-1, 1, size=(20_000, 2))
 >>> y = x @ [1.0, -0.5] + 0.25
 >>> model = PrivateRidge(epsilon=1.0, delta=1e-6, row_norm_bound=1.5, target_bound=2.0).fit(x, y)
->>> model.score(x, y) > 0.8
+>>> model.score(x, y, public=True) > 0.8
 True
 >>> model.receipt_.epsilon, model.receipt_.private
 (1.0, True)
@@ -19,12 +19,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ndis.learn._covariance import PrivateCovariance
+    from ndis.learn._covariance import PrivateCovariance, PrivatePCA
     from ndis.learn._gaussian_process import PrivateGaussianProcess
     from ndis.learn._labels import check_labels
     from ndis.learn._linear_regression import PrivateLinearRegression
     from ndis.learn._logistic_regression import PrivateLogisticRegression
-    from ndis.learn._pca import PrivatePCA
     from ndis.learn._plan import plan_regression
     from ndis.learn._ridge import PrivateRidge, ridge_from_gram
     from ndis.learn._saved import LinearModel
@@ -37,20 +36,18 @@ __all__ = [
 ]  # fmt: skip
 
 # Imported when first asked for: each brings in scikit-learn.
-_HOMES = {
-    "LinearModel": "_saved",
-    "PrivateCovariance": "_covariance",
-    "PrivateGaussianProcess": "_gaussian_process",
-    "PrivateLinearRegression": "_linear_regression",
-    "PrivateLogisticRegression": "_logistic_regression",
-    "PrivatePCA": "_pca",
-    "PrivateRidge": "_ridge",
-    "check_labels": "_labels",
-    "plan_regression": "_plan",
-    "ridge_from_gram": "_ridge",
-    "score_privately": "_score",
-    "split_records": "_score",
+_NAMES: dict[str, tuple[str, ...]] = {
+    "_covariance": ("PrivateCovariance", "PrivatePCA"),
+    "_gaussian_process": ("PrivateGaussianProcess",),
+    "_labels": ("check_labels",),
+    "_linear_regression": ("PrivateLinearRegression",),
+    "_logistic_regression": ("PrivateLogisticRegression",),
+    "_plan": ("plan_regression",),
+    "_ridge": ("PrivateRidge", "ridge_from_gram"),
+    "_saved": ("LinearModel",),
+    "_score": ("score_privately", "split_records"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Mean and covariance come from one private release: of the Gram matrix, or of a sketch."""
+"""Mean, covariance and principal components come from one private release: of the Gram matrix, or of a sketch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,19 +18,72 @@ from ndis._validate import Floats, as_adjacency
 from ndis.data import Rows
 from ndis.describing.statistics import NoisyMoments, paired
 from ndis.errors import ParameterError
-from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of
+from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of, warn_of_score
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
-from ndis.mechanisms.releases import ProjectionRelease
 
-__all__ = ["Moments", "PrivateCovariance", "check_moments", "moments", "released_errors", "released_moments"]
+__all__ = ["PrivateCovariance", "PrivatePCA"]
 
 METHODS = ("gram", "sketch")
 KINDS = ("covariance", "correlation")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[misc]
+class MomentsEstimator(PrivateEstimator):
+    """Estimators of second moments have these parameters; they learn from rows only."""
+
+    _has_target = False
+
+    row_norm_bound: float | None = None
+    adjacency: str = "add-remove"
+    method: str = "gram"
+    sketch_size: int | None = None
+    records: float | None = None
+
+    def _check(self, *, files: bool = False) -> None:
+        one_of("method", self.method, METHODS)
+        if self.method == "gram" and self.sketch_size is not None:
+            raise ParameterError("sketch_size", "be left out with method='gram'", self.sketch_size)
+        self._row_bound()
+        stated_records(self)
+
+    def _release_moments(self, rows: Rows, *, centered: bool = False) -> NoisyMoments:
+        """Release the Gram matrix or a sketch of the rows, and estimate count, mean and covariance from it.
+
+        The noise may leave the covariance with negative eigenvalues: it is unbiased, and is not repaired.
+        """
+        records, bound, width = stated_records(self), self._row_bound(), self.n_features_in_
+        # A constant column counts the records and carries the mean. If neither is needed it would only cost noise.
+        intercept = None if centered and records is not None else INTERCEPT_SHARE * bound
+        layout: dict[str, Any] = {"row_norm_bound": bound, "intercept": intercept}
+        if self.method == "gram":
+            adjacency = as_adjacency(self.adjacency)
+            mechanism = calibrated(GramMechanism.calibrated, **self._budget(), adjacency=adjacency, **layout)
+        else:
+            mechanism = sketching(self, columns=width + (intercept is not None), **layout)
+        release = self._keep(mechanism, lambda: mechanism.release(rows, random_state=self.random_state))
+        gram = release.gram() if intercept is not None else np.pad(release.gram(), (0, 1))
+        if isinstance(release, GramRelease):
+            noise = mechanism.noise_std
+        else:  # the standard error of the last diagonal entry of a sketch
+            noise = math.sqrt(2 / len(release.sketch)) * (float(gram[-1, -1]) + release.ridge)
+        noisy = NoisyMoments.of(gram, noise=noise, constant=intercept or 1.0, records=records)
+        if centered:
+            noisy = replace(noisy, mean=np.zeros(width), covariance=gram[:-1, :-1] / noisy.records)
+        self.records_, self._moments = noisy.records, noisy
+        return noisy
+
+    def _known_moments(self) -> NoisyMoments:
+        """Return the moments of the release, if they know their errors."""
+        check_is_fitted(self)
+        if not isinstance(self.release_, GramRelease) or self.mechanism_.intercept is None:
+            rule = "be 'gram', with a mean that is estimated, for standard errors"
+            raise ParameterError("method", rule, self.method)
+        return self._moments
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[misc]
     """Learn mean and covariance with differential privacy, in the manner of `sklearn.covariance`.
 
     One release holds the Gram matrix of the rows and a constant column, with noise (`GramMechanism`). Count, mean and
@@ -87,25 +141,14 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     (True, True)
     """
 
-    _has_target = False
-
-    row_norm_bound: float | None = None
-    adjacency: str = "add-remove"
-    method: str = "gram"
-    sketch_size: int | None = None
-    records: float | None = None
     assume_centered: bool = False
     store_precision: bool = True
 
-    def _check(self, *, files: bool = False) -> None:
-        check_moments(self)
-
-    def _learn(self, rows: Rows, public: None, *, one: bool, changed: Any) -> Self:
-        self.records_, location, covariance = released_moments(self, rows, centered=self.assume_centered)
-        schema = self._schema()
-        self._scale = np.ones(len(location)) if schema is None else schema.scales()[1]
-        self.location_ = location if schema is None else schema.decode(location)
-        covariance = covariance * self._scale[:, None] * self._scale
+    def _learn(self, rows: Rows, public: None, *, one: bool) -> Self:
+        noisy, schema = self._release_moments(rows, centered=self.assume_centered), self._schema()
+        self._scale = np.ones(len(noisy.mean)) if schema is None else schema.scales()[1]
+        self.location_ = noisy.mean if schema is None else schema.decode(noisy.mean)
+        covariance = noisy.covariance * self._scale[:, None] * self._scale
         values, vectors = np.linalg.eigh(covariance)
         self._set_covariance((vectors * np.maximum(values, 0.0)) @ vectors.T)  # for a precision that is positive
         self.covariance_ = covariance
@@ -114,21 +157,21 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
     @property
     def location_error_(self) -> Floats:
         """Return the standard errors of the mean."""
-        noisy, last = released_errors(self), np.eye(2)[1]
+        noisy, last = self._known_moments(), np.eye(2)[1]
         errors = [noisy.error(paired(np.eye(2)[:1], last, noisy.records), [i])[0, 0] for i in range(len(noisy.mean))]
         return np.asarray(np.sqrt(errors) * self._scale)
 
     @property
     def covariance_error_(self) -> Floats:
         """Return the standard errors of the covariance."""
-        noisy, every = released_errors(self), range(self.n_features_in_)
+        noisy, every = self._known_moments(), range(self.n_features_in_)
         errors = np.array([[noisy.covariance_error(i, j) for j in every] for i in every])
         return np.asarray(errors * self._scale[:, None] * self._scale)
 
     @property
     def correlation_error_(self) -> Floats:
         """Return the standard errors of the correlation; infinite if a variance is not positive."""
-        noisy, every = released_errors(self), range(self.n_features_in_)
+        noisy, every = self._known_moments(), range(self.n_features_in_)
         return np.array([[noisy.correlation(i, j, 1.0)[1] if i != j else 0.0 for j in every] for i in every])
 
     @property
@@ -156,8 +199,9 @@ class PrivateCovariance(PrivateEstimator, EmpiricalCovariance):  # type: ignore[
         names = self._names()
         return pd.DataFrame(self.covariance_ if kind == "covariance" else self.correlation_, names, names)
 
-    def score(self, X_test: Any, y: Any = None) -> float:
-        """Compute the log-likelihood of public rows under the released mean and covariance."""
+    def score(self, X_test: Any, y: Any = None, *, public: bool = False) -> float:
+        """Compute the log-likelihood of rows under the released mean and covariance; it warns without ``public``."""
+        warn_of_score(public=public)
         with _rows_without_names():
             return float(super().score(self._public_rows(X_test)))
 
@@ -175,73 +219,95 @@ def _rows_without_names() -> Iterator[None]:
         yield
 
 
-# ---------------------------------------------------------------------- second moments, for PrivatePCA too
+@dataclass(kw_only=True, eq=False, repr=False)
+class PrivatePCA(MomentsEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Find principal components with differential privacy.
 
+    It finds the eigenvectors of the covariance that `PrivateCovariance` learns. `transform` applies this map. The image
+    of private rows is as private as the rows.
 
-class Moments(NamedTuple):
-    """The number of records, their mean and covariance are estimated from a release."""
+    Parameters
+    ----------
+    n_components : int or float, optional
+        How many components to keep; all by default. A number between 0 and 1 keeps the fewest components that explain
+        at least this share of the estimated variance. Noise adds variance to every direction.
+    epsilon, delta, row_norm_bound, method, sketch_size, adjacency, records, random_state, ledger, slot
+        As in `PrivateCovariance`.
+    schema : Schema, optional
+        What is public about the table. Components and mean are those of encoded rows, in which every column has the
+        range [−1, 1]: there is no need to scale. `transform` takes rows in original units, and `inverse_transform`
+        gives rows in these units.
 
-    records: float
-    location: Floats
-    covariance: Floats
+    Attributes
+    ----------
+    components_ : (n_components, features) array
+        Orthonormal rows, by falling variance; the largest entry of each is positive.
+    explained_variance_, explained_variance_ratio_ : arrays
+        A variance that the noise leaves below zero is set to zero.
+    explained_variance_error_, components_error_ : arrays
+        Standard errors, of privacy and of sampling from normal rows; with ``method="gram"``.
+    mean_ : array
+    n_components_ : int
+    records_, release_, receipt_, mechanism_
+        As in `PrivateCovariance`.
 
-
-def check_moments(estimator: Any) -> None:
-    """Check the public parameters of an estimator of moments before any private value is read."""
-    one_of("method", estimator.method, METHODS)
-    if estimator.method == "gram" and estimator.sketch_size is not None:
-        raise ParameterError("sketch_size", "be left out with method='gram'", estimator.sketch_size)
-    estimator._row_bound()
-    stated_records(estimator)
-
-
-def released_moments(estimator: Any, data: Any, *, centered: bool) -> Moments:
-    """Release the Gram matrix or a sketch of the rows, keep the release, and estimate moments from it."""
-    records, bound, width = stated_records(estimator), estimator._row_bound(), estimator.n_features_in_
-    # A constant column counts the records and carries the mean. If neither is needed it would only cost noise.
-    intercept = None if centered and records is not None else INTERCEPT_SHARE * bound
-    layout: dict[str, Any] = {"row_norm_bound": bound, "intercept": intercept}
-    if estimator.method == "gram":
-        adjacency = as_adjacency(estimator.adjacency)
-        mechanism = calibrated(GramMechanism.calibrated, **estimator._budget(), adjacency=adjacency, **layout)
-    else:
-        mechanism = sketching(estimator, columns=width + (intercept is not None), **layout)
-    release = estimator._keep(mechanism, lambda: mechanism.release(data, random_state=estimator.random_state))
-    return moments(release, features=width, records=records, centered=centered)
-
-
-def moments(
-    release: GramRelease | ProjectionRelease, *, features: int, records: float | None, centered: bool
-) -> Moments:
-    """Estimate count, mean and covariance of the features, from the released Gram estimate only.
-
-    With a constant column c, [XᵀX  Xᵀ1c; ·  nc²] gives n, the mean and the covariance XᵀX/n − mean·meanᵀ. The noise
-    may leave the last one with negative eigenvalues: it is unbiased, and is not repaired.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).normal(size=(5000, 3)) * [3.0, 1.0, 0.5]
+    >>> pca = PrivatePCA(n_components=1, epsilon=2.0, delta=1e-6, row_norm_bound=8.0).fit(rows)
+    >>> bool(pca.components_[0, 0] > 0.9)
+    True
     """
-    gram, location = release.gram(), np.zeros(features)
-    constant = release.mechanism.intercept or math.nan
-    count = records
-    if count is None:
-        # Below its own standard error the count is noise; and there is no less than one row.
-        count = max(release.count(), _count_error(release, gram) / constant**2, 1.0)
-    if not centered:
-        location = gram[:features, -1] / (constant * count)
-    return Moments(count, location, gram[:features, :features] / count - np.outer(location, location))
 
+    n_components: Any = field(default=None, kw_only=False)
 
-def released_errors(estimator: Any) -> NoisyMoments:
-    """Return the moments of an estimator's release, which know their errors."""
-    check_is_fitted(estimator)
-    release = estimator.release_
-    if not isinstance(release, GramRelease) or release.mechanism.intercept is None:
-        rule = "be 'gram', with a mean that is estimated, for standard errors"
-        raise ParameterError("method", rule, estimator.method)
-    how = {"noise": release.mechanism.noise_std, "constant": release.mechanism.intercept}
-    return NoisyMoments.of(release.gram(), **how, records=estimator.records_)
+    def _learn(self, rows: Rows, public: None, *, one: bool) -> Self:
+        width, wanted = self.n_features_in_, self.n_components
+        share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
+        whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
+        if not (wanted is None or share or whole):
+            rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
+            raise ParameterError("n_components", rule, repr(wanted))
+        noisy = self._release_moments(rows)
+        values, vectors = noisy.directions(list(range(width)))
+        variances = np.maximum(values, 0.0)
+        total = float(variances.sum())
+        kept = int(wanted) if whole and wanted is not None else width
+        if share and wanted is not None and total > 0:
+            kept = min(int(np.searchsorted(np.cumsum(variances) / total, wanted)) + 1, width)
+        self.mean_, self.n_components_ = noisy.mean, kept
+        self.components_: Floats = vectors[:kept]
+        self.explained_variance_: Floats = variances[:kept]
+        self.explained_variance_ratio_ = variances[:kept] / total if total > 0 else np.zeros(kept)
+        return self
 
+    def transform(self, X: Any) -> Floats:
+        """Return the coordinates of rows along the components; NaN if a row has NaN."""
+        check_is_fitted(self)
+        rows = self._public_rows(X, encoded=True)
+        return np.asarray(rows @ self.components_.T - self.mean_ @ self.components_.T)
 
-def _count_error(release: GramRelease | ProjectionRelease, gram: Floats) -> float:
-    """Return the standard error of the last diagonal entry: s, or √(2/r)·(nc² + ridge) of a sketch."""
-    if isinstance(release, GramRelease):
-        return release.mechanism.noise_std
-    return float(math.sqrt(2 / len(release.sketch)) * (gram[-1, -1] + release.ridge))
+    def inverse_transform(self, X: Any) -> Floats:
+        """Return the rows with these coordinates."""
+        check_is_fitted(self)
+        rows = np.asarray(np.asarray(X, dtype=np.float64) @ self.components_ + self.mean_)
+        schema = self._schema()
+        return rows if schema is None else schema.decode(rows)
+
+    @property
+    def explained_variance_error_(self) -> Floats:
+        """Return the standard errors of the variances."""
+        return self._errors()[:, 0]
+
+    @property
+    def components_error_(self) -> Floats:
+        """Return the standard errors of the entries of the components."""
+        return self._errors()[:, 1:]
+
+    def _errors(self) -> Floats:
+        return self._known_moments().components(list(range(self.n_features_in_)), self.n_components_)[2]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_

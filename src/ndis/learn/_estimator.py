@@ -10,32 +10,35 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import STATE_A_BOUND, Floats, as_scalar
+from ndis._validate import STATE_A_BOUND, Floats, as_adjacency, as_scalar, as_size, warn_caller
 from ndis.data import Rows, open_rows, open_table
-from ndis.data.cells import kind_of
-from ndis.data.memory import check_lengths, is_vector, no_list, no_mask, target_table
+from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
-from ndis.data.schema import Number, Schema
-from ndis.data.schema.changed import changed_rows
+from ndis.data.schema import Category, Number, Schema
 from ndis.errors import ParameterError
+from ndis.learn._releases import INTERCEPT_SHARE, Coordinates, PublicRanges, RoundReleases
+from ndis.learn._rows import private_rows, private_targets
 from ndis.learn._saved import SavedModel
+from ndis.learn._summary import Summarized
 from ndis.ledger import pay
+from ndis.mechanisms.mechanism import Receipt, announce
+from ndis.mechanisms.rounds import GaussianRounds
+from ndis.profile import PrivacyProfile
 
 __all__ = [
-    "INTERCEPT_SHARE", "PrivateEstimator", "calibrated", "in_memory_only", "one_of", "private_rows", "private_targets",
-    "stated_bound",
+    "INTERCEPT_SHARE", "PrivateEstimator", "RoundsEstimator", "Scored", "calibrated", "in_memory_only", "one_of",
+    "stated_bound", "warn_of_score",
 ]  # fmt: skip
 
-# The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
-# loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
-INTERCEPT_SHARE = 0.5
+R = TypeVar("R", bound="RoundReleases")
+T = TypeVar("T")
 
 
 @lru_cache(maxsize=64)
@@ -72,6 +75,51 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str |
     return number
 
 
+def in_memory_only(name: str, data: Any) -> None:
+    """Refuse a dask collection or a path as an argument of `fit`.
+
+    >>> in_memory_only("X", "table.csv")
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: X must be in memory for fit; got a path; fit_data reads files, with the target among
+    their columns; header=True if the first line of a CSV file holds names
+    """
+    if is_dask(data):
+        remedy = "fit_data takes one, with the target among its columns"
+        raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
+    if isinstance(data, str | os.PathLike) or (name == "X" and is_paths(data)):  # a list y may hold labels
+        remedy = "fit_data reads files, with the target among their columns; "
+        remedy += "header=True if the first line of a CSV file holds names"
+        raise ParameterError(name, "be in memory for fit", "a path", remedy)
+
+
+def warn_of_score(*, public: bool) -> None:
+    """Warn that a score has no noise, unless the caller says that its rows are public. No row is looked at."""
+    if not public:
+        remedy = "public=True says they are not private; ndis.learn.score_privately releases a score with noise"
+        warn_caller(f"a score is exact, and leaks private rows; {remedy}")
+
+
+class Scored:
+    """The score of a model on rows has no noise, so it is for public rows."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, public: bool = False) -> float:
+        """Compute R² of predictions, or their accuracy, without noise.
+
+        The score of private rows leaks them, so it warns unless ``public=True`` says that they are not.
+        `ndis.learn.score_privately` releases a score of private rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for scikit-learn.
+        public : bool
+            The rows are not private.
+        """
+        warn_of_score(public=public)
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]  # a mixin of scikit-learn has it
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateEstimator(SavedModel):
     """All estimators have these parameters. scikit-learn reads them from the constructor that `dataclass` writes.
@@ -106,7 +154,7 @@ class PrivateEstimator(SavedModel):
         """
         public = self._check()
         rows, one = self._fitted_rows(X, y)
-        return self._learn(rows, public, one=one, changed=partial(self._changed_rows, X if y is None else (X, y)))
+        return self._learn(rows, public, one=one)
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -129,15 +177,14 @@ class PrivateEstimator(SavedModel):
             Show a progress bar for files; by default if standard error is a terminal.
         """
         public = self._check(files=True)
-        how: dict[str, Any] = {"columns": columns, "header": header, "progress": progress}
-        rows, one = self._opened(data, target=target, **how), not isinstance(target, list | tuple)
-        return self._learn(rows, public, one=one, changed=partial(self._changed_rows, data, **how))
+        rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
+        return self._learn(rows, public, one=not isinstance(target, list | tuple))
 
     def _check(self, *, files: bool = False) -> Any:
         """Check public parameters before any private value is read, and return the public numbers of a fit."""
         raise NotImplementedError  # each estimator has its own
 
-    def _learn(self, rows: Rows, public: Any, *, one: bool, changed: Callable[[], int]) -> Self:
+    def _learn(self, rows: Rows, public: Any, *, one: bool) -> Self:
         """Make all releases, and keep results; `one` if the only target has no dimension of its own."""
         raise NotImplementedError  # each estimator has its own
 
@@ -215,6 +262,7 @@ class PrivateEstimator(SavedModel):
 
     def _given_targets(self, y: Any) -> Any:
         """Check private targets in memory by their type and shape."""
+        in_memory_only("y", y)
         return private_targets(y)
 
     def _target_numbers(self, targets: Any) -> Any:
@@ -254,12 +302,6 @@ class PrivateEstimator(SavedModel):
         self._set_features([schema.feature_names[i] for i in kept])
         groups = (kept, (len(schema.feature_names),)) if target else (kept,)
         return Rows(table, groups, tuple(table.names[i] for group in groups for i in group))
-
-    def _changed_rows(self, data: Any, **how: Any) -> int:
-        """Count the rows that the schema changes. **Private**: release the count only with noise."""
-        schema = self._schema()
-        assert schema is not None
-        return changed_rows(schema, data, row_norm_bound=self._row_bound(), kept=self._kept_columns(schema), **how)
 
     def _set_features(self, names: list[str] | int) -> None:
         if isinstance(names, int):
@@ -310,105 +352,122 @@ class PrivateEstimator(SavedModel):
         """List the names of the features, or x0, x1, … if they have none."""
         return list(map(str, getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])))
 
-    def _unit_map(self, predictors: int, *, unit: float, constant: float | None) -> tuple[Floats, Floats]:
-        """Find (A, b) with A·θ + b in the units of the data, for θ in `unit`; the constant's weight is last."""
-        matrix = np.diag(np.full(predictors, unit))
-        if constant is not None:
-            matrix[-1, -1] *= constant
-        schema = self._schema()
+    def _in_units(self, matrix: Floats, shift: Any = 0.0) -> tuple[Floats, Floats]:
+        """Find (B, c) with B·θ + c in the units of the data, where A·θ + b are slopes and an intercept of encoded rows.
+
+        The intercept is last; there is one with a schema in any case, because units have their own zeros.
+        """
+        shift, schema = shift * np.ones((len(matrix), 1)), self._schema()
         if schema is None:
-            return matrix, np.zeros(predictors)
-        original, shift = schema.unit_map()
-        kept = [*self._kept_columns(schema), len(shift) - 1]
-        return original[np.ix_(kept, kept[:predictors])] @ matrix, shift[kept]
+            return matrix, shift
+        original, moved = schema.unit_map()
+        kept = [*self._kept_columns(schema), len(moved) - 1]
+        original = original[np.ix_(kept, kept[: len(matrix)])]
+        return original @ matrix, original @ shift + moved[kept][:, None]
 
     def _coefficients(self, theta: Floats, units: tuple[Floats, Floats], *, one: bool = False) -> tuple[Floats, Any]:
         """Return slopes and intercepts in the units of the data; θ has one column per output.
 
         There is one row of slopes per output. With `one` the only output has no dimension.
         """
-        matrix, shift = units
-        weights, features = matrix @ theta + shift.reshape(len(shift), -1), self.n_features_in_
+        weights, features = units[0] @ theta + units[1], self.n_features_in_
         offsets = weights[features] if len(weights) > features else np.zeros(theta.shape[1])
         slopes = np.asarray(weights[:features].T)
         return (slopes[0], float(offsets[0])) if one else (slopes, np.asarray(offsets))
 
 
-# ---------------------------------------------------------------------- private rows and targets in memory
+@lru_cache(maxsize=64)
+def _profile(budget: GaussianRounds) -> PrivacyProfile:
+    """Return the guarantee of a budget, which is public, so it may be kept."""
+    return budget.profile()
 
 
-def in_memory_only(name: str, data: Any) -> None:
-    """Refuse a dask collection or a path as an argument of `fit`.
+@dataclass(kw_only=True, eq=False, repr=False)
+class RoundsEstimator(Summarized, Scored, PrivateEstimator):
+    """Estimators that learn in rounds have these parameters, and an estimate without shrinkage for intervals."""
 
-    >>> in_memory_only("X", "table.csv")
-    Traceback (most recent call last):
-    ...
-    ndis.errors.ParameterError: X must be in memory for fit; got a path; fit_data reads files, with the target among
-    their columns; header=True if the first line of a CSV file holds names
-    """
-    if is_dask(data):
-        remedy = "fit_data takes one, with the target among its columns"
-        raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
-    if isinstance(data, str | os.PathLike) or (name == "X" and is_paths(data)):  # a list y may hold labels
-        remedy = "fit_data reads files, with the target among their columns; "
-        remedy += "header=True if the first line of a CSV file holds names"
-        raise ParameterError(name, "be in memory for fit", "a path", remedy)
+    row_norm_bound: float | None = None
+    adjacency: str = "add-remove"
+    fit_intercept: bool = True
+    rounds: int = 6
 
+    def _checked_rounds(self, *, several: bool = True) -> int:
+        rounds = as_size("rounds", self.rounds)
+        if several and not 2 <= rounds <= 100:
+            raise ParameterError("rounds", "be from 2 to 100", rounds)
+        return rounds
 
-def private_rows(estimator: Any, X: Any) -> Any:
-    """Return the rows in a form that the release engine reads. Set `n_features_in_` and `feature_names_in_`.
+    def _public(self) -> dict[str, Any]:
+        """Return the public numbers that every budget of rounds depends on."""
+        return {**self._budget(), "adjacency": as_adjacency(self.adjacency)}
 
-    Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
-    turns its row into zeros.
-    """
-    rows = _by_type("X", as_array(X))
-    shape = getattr(rows, "shape", None)
-    if shape is not None and len(shape) != 2:
-        remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
-        raise ParameterError("X", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
-    if shape is not None and shape[1] == 0:
-        raise ParameterError("X", "have a column", "0 feature(s) (shape=(n, 0)) while a minimum of 1 is required.")
-    _check_feature_names(estimator, X, reset=True)
-    _check_n_features(estimator, rows, reset=True)
-    return rows
+    def _release(self, releases: R, fit: Callable[[R], T], **public: Any) -> T:
+        """Make all releases of a fit, paid for together, and keep their guarantee."""
+        budget = releases.budget
+        learnt: list[T] = []
 
+        def make() -> Receipt:
+            announce(budget)
+            learnt.append(fit(releases))
+            return releases.receipt(**public)
 
-def private_targets(y: Any) -> Any:
-    """Return targets as they stand, checked by type and shape: `target_table` opens them. A text type is refused.
+        self.receipt_ = self._paid(budget, make, random_state=releases.bits)
+        self.mechanism_, self.profile_ = budget, _profile(budget)
+        return learnt[0]
 
-    >>> private_targets(np.array(["low", "high"]))
-    Traceback (most recent call last):
-    ...
-    ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
-    """
-    in_memory_only("y", y)
-    given = as_array(y)
-    if getattr(given, "ndim", 1) not in (1, 2):
-        raise ParameterError("y", "have one or two dimensions", f"{given.ndim} dimension(s)")
-    if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.dtype.itemsize > 8:
-        with np.errstate(all="ignore"):  # a warning would reveal something about the values
-            given = given.astype(np.float64)
-    for kind in target_table(given).refused.values():
-        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
-    return given
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Compute confidence intervals of the coefficients of the population, intercept left out.
 
+        They are around the estimate without shrinkage and count the noise of privacy and of sampling, and of a linear
+        regression also what clipping may have taken. If the noise hides a direction of the features, they assume that
+        coefficients along it are about as large as along the others (docs: which-regression). For a logistic
+        regression, which needs `intervals`, the model is assumed to hold.
 
-def as_array(data: Any) -> Any:
-    """Return what says that it is an array as one; other data come back unchanged."""
-    no_mask(data)
-    known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
-    if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
-        return np.asarray(data)
-    return data
+        Returns
+        -------
+        (features, 2) array, or (targets, features, 2)
+        """
+        self._check_intervals()
+        intervals: Floats = self.estimate_.interval(self.n_features_in_, level)
+        return intervals[0] if self._one_output else intervals
 
+    # ------------------------------------------------------------------ coordinates and units
 
-def _by_type(name: str, data: Any) -> Any:
-    """Refuse arrays whose type holds no real numbers; arrays of objects and text are read cell by cell."""
-    kind = getattr(getattr(data, "dtype", None), "kind", "f")
-    if kind == "c":
-        raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
-    if not isinstance(data, np.ndarray) or kind in "fiubO":
-        return data
-    if kind not in "SU":
-        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
-    return data.astype(object)
+    def _public_ranges(self, *, targets: int, target_bound: float = 1.0) -> PublicRanges:
+        """Say what is public about encoded rows."""
+        schema, bound, centred = self._schema(), self._row_bound(), bool(self.fit_intercept)
+        features = self.n_features_in_
+        origin, target_origin = np.zeros(features), np.zeros(targets)
+        values: tuple[tuple[float, float] | None, ...] = (None,) * features
+        if schema is None:
+            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
+        kept = self._kept_columns(schema)
+        every = [pair for column in schema.columns.values() for pair in column.two_values()]
+        values = (*(every[i] for i in kept), *values[len(kept) :])
+        if not centred:  # through zero in the users' units
+            centre, half_width = schema.scales()
+            origin[: len(kept)] = (-centre / half_width)[kept]
+            target_origin[:] = -schema.target_scale()[0] / schema.target_scale()[1]
+        return PublicRanges(1.0, bound, target_bound, origin, target_origin, values, centred)
+
+    def _units(self, here: Coordinates, column: float | None) -> tuple[Floats, Floats]:
+        """Find (A, b) with A·θ + b in the units of the data, for θ in the coordinates of a fit; b by target."""
+        own = here.units(column)
+        matrix, shift = self._in_units(*own)
+        return matrix[: len(own[0])], shift[: len(own[0])]  # without an intercept the line goes through zero
+
+    @property
+    def baseline_(self) -> dict[str, str]:
+        """Return the value that others of a category are compared with; empty if every value has a coefficient."""
+        schema = self._schema()
+        if schema is None or not self._against_first_category:
+            return {}
+        return {name: column.texts[0] for name, column in schema.columns.items() if isinstance(column, Category)}
+
+    @property
+    def _one_output(self) -> bool:
+        """Say if intervals have no dimension for outputs."""
+        return True
+
+    def _check_intervals(self) -> None:
+        check_is_fitted(self)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats, as_floats, as_size
 from ndis.data import Rows
 from ndis.errors import ParameterError
-from ndis.learn._estimator import PrivateEstimator
+from ndis.learn._estimator import PrivateEstimator, Scored
 from ndis.learn._labels import private_labels
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
@@ -23,7 +23,7 @@ __all__ = ["PrivateGaussianProcess"]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateGaussianProcess(Scored, PrivateEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a Gaussian process with differential privacy: release the posterior at public points, plus the least noise.
 
     Only `fit` sees what is private. It releases z, one value per query point, by `ndis.lift` of
@@ -113,7 +113,7 @@ class PrivateGaussianProcess(PrivateEstimator, RegressorMixin, BaseEstimator):  
     def _given_targets(self, y: Any) -> Any:
         return private_labels(y)
 
-    def _learn(self, rows: Rows, public: float, *, one: bool, changed: Any) -> Self:
+    def _learn(self, rows: Rows, public: float, *, one: bool) -> Self:
         query = self._query()
         same = ("noise_variance", "prior_variance_bound", "point_bound", "kernel_tolerance", "analysis", "release")
         stated: dict[str, Any] = {name: getattr(self, name) for name in same}

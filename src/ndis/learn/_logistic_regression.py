@@ -1,6 +1,6 @@
 """Private logistic regression learns in rounds of gradients, or from the posterior of a Gaussian model.
 
-*Rounds.* Coordinates are chosen as for a linear regression (`ndis.learn._coordinates`). A noisy Gram matrix in these
+*Rounds.* Coordinates are chosen as for a linear regression (`ndis.learn._releases`). A noisy Gram matrix in these
 preconditions clipped, noisy gradients. The Hessian of the logistic loss is at most XᵀX/4, and that of softmax at most
 XᵀX/2 (Böhning). So one released Gram matrix serves all rounds. A round releases
 Σ clip(x ⊗ (p − onehot(y))) at the weights so far. It also releases a histogram of the lengths of its terms, which
@@ -24,13 +24,11 @@ from ndis._validate import Floats, as_adjacency, as_scalar
 from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
-from ndis.learn._clips import EDGES, FIRST_CLIP, next_clip
-from ndis.learn._empirical_bayes import EVIDENCE, NOISE_SHARE, Round, evidence, shrunk
-from ndis.learn._estimator import INTERCEPT_SHARE, calibrated, one_of
-from ndis.learn._inference import CoefficientTable, Unshrunk, newton
+from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, calibrated, one_of
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._round_releases import PLACE_SHARES, RoundReleases
-from ndis.learn._rounds_estimator import RoundsEstimator
+from ndis.learn._releases import PLACE_SHARES, RoundReleases
+from ndis.learn._solver import EDGES, EVIDENCE, FIRST_CLIP, NOISE_SHARE, Unshrunk, evidence, next_clip, shrunk, unshrunk
+from ndis.learn._summary import CoefficientTable
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.mechanisms.releases import GaussianRelease
@@ -132,7 +130,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
     >>> x = rng.uniform(-1, 1, size=(4000, 2))
     >>> y = (x @ [2.0, -1.0] > 0).astype(int)
     >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1)).fit(x, y)
-    >>> model.score(x, y) > 0.9
+    >>> model.score(x, y, public=True) > 0.9
     True
     >>> y = (rng.uniform(size=4000) < 1 / (1 + np.exp(-x[:, 0]))).astype(int)
     >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1), intervals=True).fit(x, y)
@@ -192,7 +190,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         codes = cache(lambda: label_codes(targets, classes))
         return Table((frozenset({"number"}),), lambda wanted: iter([[codes()] * len(wanted)]))
 
-    def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool, changed: Any) -> Self:
+    def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool) -> Self:
         row_norm_bound, as_numbers = public
         codes: Any = self.classes_.astype(np.float64).tolist() if as_numbers else range(len(self.classes_))
         if self.method == "rounds":
@@ -253,7 +251,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
 
         release = self._keep(mechanism, make)
         theta = np.asarray(release.values, dtype=np.float64).reshape(weights, 1)
-        units = self._unit_map(weights, unit=1.0, constant=constant)
+        units = self._in_units(np.diag(np.append(np.ones(self.n_features_in_), constant or [])))
         self.coef_, self.intercept_ = self._coefficients(theta, units)
         return self
 
@@ -392,7 +390,8 @@ def fit_gradients(
             clip = longest if last else clip
         total, noise, histogram = data.round(index, theta, clip=clip, last=last)
         if intervals and last:
-            estimate = newton(Round(theta, -total, noise), hessian, noise=s, records=data.records())
+            own = noise**2 * np.eye(predictors)
+            estimate = unshrunk(theta, -total, hessian, own=own, noise=s, records=data.records())
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
         rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)

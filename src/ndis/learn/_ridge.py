@@ -14,7 +14,7 @@ from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data import Rows, Table
 from ndis.data.table import Groups, Parts, Wanted
 from ndis.errors import ParameterError
-from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, stated_bound
+from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, Scored, calibrated, stated_bound
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease
@@ -28,7 +28,7 @@ TARGET_SHARE = 0.75
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Fit least squares or ridge regression with differential privacy, from one sketch of [X, y, 1].
 
     The estimator releases the rows, the targets and a constant as one sketch (`RandomProjection`). It solves the normal
@@ -85,7 +85,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
     >>> x = rng.uniform(-1, 1, size=(20_000, 2))
     >>> y = 100 * x[:, 0] + rng.normal(size=20_000)
     >>> model = PrivateRidge(epsilon=2.0, delta=1e-6, row_norm_bound=1.5, target_bound=100.0).fit(x, y)
-    >>> model.score(x, y) > 0.9
+    >>> model.score(x, y, public=True) > 0.9
     True
     >>> PrivateRidge(epsilon=1.0, delta=1e-6).fit(x, y)
     Traceback (most recent call last):
@@ -112,7 +112,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         stated_records(self)
         return scale
 
-    def _learn(self, rows: Rows, public: float, *, one: bool, changed: Any) -> Self:
+    def _learn(self, rows: Rows, public: float, *, one: bool) -> Self:
         bound = self._row_bound()
         features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
@@ -123,7 +123,7 @@ class PrivateRidge(PrivateEstimator, MultiOutputMixin, RegressorMixin, BaseEstim
         noise = release.ridge / math.sqrt(len(release.sketch))
         split = {"features": features, "targets": targets}
         weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)
-        units = self._unit_map(len(weights), unit=1.0 / public, constant=intercept)
+        units = self._in_units(np.diag(np.append(np.ones(features), intercept or [])) / public)
         self.coef_, self.intercept_ = self._coefficients(weights, units, one=one)
         return self
 
@@ -162,7 +162,7 @@ def _scaled(rows: Rows, scale: float) -> Rows:
             yield [block[:, i] for i, _ in wanted]
 
     kinds = (frozenset({"number"}),) * sum(rows.widths)
-    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.device).matrix()
+    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.table.device).matrix()
 
 
 def ridge_from_gram(

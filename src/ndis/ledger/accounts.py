@@ -70,14 +70,9 @@ class Request:
         return cls(digest_of(inputs), profile, text, promises[0] if promises else None, details)
 
 
-def plus(a: str, b: str) -> str:
-    """Add two numbers in hexadecimal digits."""
-    return f"{int(a, 16) + int(b, 16):x}"
-
-
-def minus(a: str, b: str) -> str:
-    """Subtract two numbers in hexadecimal digits."""
-    return f"{int(a, 16) - int(b, 16):x}"
+def plus(a: str, b: str, sign: int = 1) -> str:
+    """Add two numbers in hexadecimal digits, or subtract the second."""
+    return f"{int(a, 16) + sign * int(b, 16):x}"
 
 
 def units_up(value: Fraction, bits: int) -> int:

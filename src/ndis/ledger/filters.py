@@ -16,7 +16,7 @@ from ndis._search import chernoff_factor_ball
 from ndis._validate import as_scalar
 from ndis.dominance.curves import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
-from ndis.ledger.accounts import UNIT_BITS, Request, Totals, minus, plus, smallest_upper, units_down, units_up
+from ndis.ledger.accounts import UNIT_BITS, Request, Totals, plus, smallest_upper, units_down, units_up
 from ndis.mechanisms.gaussian import shift_profile, unit_noise
 from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 
@@ -49,7 +49,7 @@ class _Filter:
 
     def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
         """Take the cost out of every sum."""
-        return {name: minus(totals[name], cost[name]) for name in totals}
+        return {name: plus(totals[name], cost[name], -1) for name in totals}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
         """Say what is left of the budget, in words and numbers for people."""

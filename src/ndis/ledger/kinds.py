@@ -13,7 +13,7 @@ from ndis._search import budget
 from ndis._validate import Adjacency, as_count
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, LedgerError, ParameterError
-from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, minus, plus, smallest_upper, units_up
+from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, plus, smallest_upper, units_up
 from ndis.ledger.filters import Renyi, Shifts
 from ndis.profile import Order, PrivacyProfile
 
@@ -123,7 +123,7 @@ class SlotPlan:
     def give_back(self, totals: Totals, cost: Mapping[str, Any]) -> Totals:
         """Count one release of the slot less."""
         used = {**totals["used"], cost["slot"]: totals["used"][cost["slot"]] - 1}
-        return {"used": used, "failure": minus(totals["failure"], cost["failure"])}
+        return {"used": used, "failure": plus(totals["failure"], cost["failure"], -1)}
 
     def failure(self, totals: Totals) -> float:
         """Add up the failure probabilities that were spent, rounded up."""

@@ -188,7 +188,8 @@ class Store:
         if not os.access(self.path.resolve().parent, os.W_OK):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: its folder is read-only")
         if self.path.stat().st_nlink > 1:  # SQLite looks for the journal of a writer that died under one name
-            raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it has a second name, a hard link")
+            remedy = "remove it; a process that was killed may have left it in a folder that ends in .ndis.part"
+            raise LedgerError(f"the ledger {str(self.path)!r} has a second name, a hard link; {remedy}")
         if action == "reserve" and (problem := check_room(self.path.resolve().parent)):
             raise LedgerError(f"the ledger {str(self.path)!r} cannot be written: it is on {problem}")
         _refuse_network(self.path)

@@ -82,3 +82,24 @@ def test_removal_by_norm_finds_the_row_of_largest_leverage():
         assert count == 70_000
         assert found[0].index == worst.index
         assert found[0].integers.tolist() == worst.integers.tolist()
+
+
+@pytest.mark.parametrize("ridge", [5.0, 1e-9])
+def test_products_lie_below_the_true_ones(ridge):
+    """thm:products-below, against the exact inverse of two columns; a tiny ridge makes the solution in floats bad."""
+    from fractions import Fraction
+
+    from ndis.auditing.candidates.mechanism import _products_below
+    from ndis.gram import exact_gram
+
+    rows = np.array([[1.0, 1.0], [1.0, 1.0 + 2.0**-20], [0.5, 0.5]]) / 2
+    gram = exact_gram(rows, row_norm_bound=2.0)
+    v, w = (np.array([Fraction(x) for x in row]) for row in ([0.5, 0.5], [0.25, -0.75]))
+    (a, b), (_, d) = gram.exact(ridge=ridge).to_fractions()
+    inverse = np.array([[d, -b], [-b, a]]) / (a * d - b * b)
+    true = np.array([[p @ inverse @ q for q in (v, w)] for p in (v, w)])
+    gap = true - _products_below(gram, ridge, [v, w])
+    assert gap[0, 0] >= 0
+    assert gap[1, 1] >= 0
+    assert gap[0, 0] * gap[1, 1] >= gap[0, 1] * gap[1, 0]
+    assert gap[0, 0] + gap[1, 1] <= Fraction(1, 10**9) * (true[0, 0] + true[1, 1])

@@ -29,6 +29,13 @@ class TestSavedReports:
         convicted(*words[2:])
         assert Path("one.html").read_text(encoding="utf-8") == page
 
+    def test_a_report_does_not_take_the_place_of_a_pair(self, workplace):
+        Path("pair.json").write_text(json.dumps(LOUD), encoding="utf-8")
+        file = write({"claim": CLAIM, "pairs": ["pair.json"]})
+        said = command.refused("audit", file, "--report", "./pair.json")
+        assert said.startswith("--report must be another file than those that are read")
+        assert json.loads(Path("pair.json").read_text()) == LOUD
+
     def test_a_saved_report_is_certified_and_shown_again(self, workplace):
         ndis.audit(Claim(**CLAIM), pairs=[GaussianPair.from_diagonal(**LOUD)]).save("saved.json")
         shown = command.run("report", "saved.json", "--output", "again.html")

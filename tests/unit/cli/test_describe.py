@@ -54,6 +54,9 @@ def test_a_fit_is_saved_and_predicts(place):
     budget = ["--header", "--epsilon", 4, "--delta", "1e-6"]
     call("regress", place / "u.csv", "--schema", place / "n.toml", *budget, "-o", place / "n.json")
     call("logistic", place / "u.csv", "--schema", place / "c.toml", *budget, "-o", place / "c.json")
+    for name, schema in (("regress", "n.toml"), ("logistic", "c.toml")):
+        call(name, place / "u.csv", "--schema", place / schema, *budget, "-o", place / f"{name}.html")
+        assert "<h1>A regression in numbers</h1>" in (place / f"{name}.html").read_text()
     (place / "new.csv").write_text("age\n5\n95\n?\n")
     numbers = call("predict", place / "n.json", place / "new.csv", "--header").split("\n")
     assert numbers[0] == "spend"

@@ -13,8 +13,8 @@ import pytest
 from ndis.errors import ParameterError
 from ndis.gram.maps import RowMap
 from ndis.gram.sums import RecordSums
-from ndis.learn._coordinates import BINS
 from ndis.learn._linear_regression import calibrated_rounds
+from ndis.learn._releases import BINS
 from ndis.mechanisms.gaussian import unit_noise
 
 PUBLIC: dict[str, Any] = {"row_norm_bound": 3.0, "target_bound": 2.0}

@@ -18,23 +18,23 @@ LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 # of the root and of interop hold samplers of batches and risks; those of learn, gram and describing hold statistics on
 # natural tables; those of auditing and pages hold data sets, training loops and pages that decide.
 BUDGET = {
-    "(root)": (2700, 2350),
+    "(root)": (2650, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (3923, 3600),
-    "data": (2207, 1700),
-    "gram": (1272, 1250),
+    "accountant": (4052, 3600),
+    "data": (2152, 1700),
+    "gram": (1268, 1250),
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2230, 1800),
-    "describing": (827, 700),
-    "dominance ledger": (1504, 1415),
-    "auditing": (2720, 2700),
+    "learn": (2155, 1800),
+    "describing": (828, 700),
+    "dominance ledger": (1499, 1415),
+    "auditing": (2736, 2700),
     "pages": (321, 320),
-    "paper interop": (553, 445),
+    "paper interop": (565, 445),
     "cli": (1350, 1350),
 }
-FILES = 199  # the goal is 190
+FILES = 196  # the goal is 190
 LONGEST = 500  # lines of one file, all of them counted
 
 

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ndis.learn._clips import EDGES, FINE_EDGES, last_clip, next_clip, tail
-from ndis.learn._empirical_bayes import GROWTH, Preconditioner, Round, posterior_mean, predicted
-from ndis.learn._inference import unshrunk
-from ndis.learn._linear_regression import LastRound, fit_rounds
+from ndis.learn._linear_regression import FINE_EDGES, LastClips, LastRound, fit_rounds, last_clips
+from ndis.learn._releases import nearer
+from ndis.learn._solver import EDGES, GROWTH, Preconditioner, Round, combined, next_clip, posterior_mean, tail, unshrunk
 
 
 @pytest.fixture
@@ -23,18 +22,19 @@ def problem():
 
 class TestPrediction:
     def test_weights_add_up_to_one_and_are_inverse_variances_at_one_point(self):
-        weights, error = predicted(np.zeros((3, 2)), np.array([1.0, 2.0, 4.0]), np.zeros(2), scale=5.0)
+        weights, away = combined(np.zeros((3, 2)), np.array([1.0, 2.0, 4.0]), np.zeros(2), scale=5.0)
         np.testing.assert_allclose(weights, np.array([4, 2, 1]) / 7)
-        assert error == pytest.approx(4 / 7)
+        assert away == 0.0
 
     def test_a_far_round_counts_less_and_the_error_is_right(self):
         rng = np.random.default_rng(0)
         theta, at = rng.normal(size=(3, 4)), rng.normal(size=4)
         variances = np.array([0.5, 1.0, 2.0])
-        weights, error = predicted(theta, variances, at, scale=0.7)
+        weights, away = combined(theta, variances, at, scale=0.7)
         assert weights.sum() == pytest.approx(1.0)
         gap = weights @ theta - at  # the error of the prediction is gap·E + noise
-        assert error == pytest.approx(0.7 * gap @ gap + weights**2 @ variances)
+        assert away == pytest.approx(gap @ gap)
+        error = 0.7 * away + weights**2 @ variances
         for _ in range(20):  # no other combination is better
             other = weights + 0.1 * (rng.normal(size=3) @ (np.eye(3) - 1 / 3))
             gap = other @ theta - at
@@ -121,17 +121,41 @@ class TestClip:
         counts = np.diff(np.searchsorted(np.sort(lengths), [0.0, *FINE_EDGES, np.inf])).astype(float)
         noise = 20.0
         noisy = counts + noise * np.random.default_rng(1).normal(size=len(counts))
-        clip, taken = last_clip(noisy, noise, entries=5, shift=0.14)
-        lost = np.maximum(lengths - clip, 0.0).sum()
-        assert lost / 2 < taken < 10 * lost + noise
+        found = last_clips(noisy, noise, entries=5, shift=0.14, square_noise=noise)
+        lost = np.maximum(lengths - found.clip, 0.0).sum()
+        assert lost / 2 < np.sqrt(found.taken) < 10 * lost + noise
+        squares = [(np.minimum(lengths, clip) ** 2).sum() for clip in (found.clip, found.squares)]
+        assert found.grown == pytest.approx(squares[0] / squares[1], rel=0.3)
 
     def test_the_last_clip_lies_on_a_fine_grid(self):
         lengths = np.abs(np.random.default_rng(0).normal(size=20_000)) * 0.2
-        chosen = set()
+        chosen = []
         for scale in np.linspace(1.0, 2.0, 9):
             counts = np.diff(np.searchsorted(np.sort(scale * lengths), [0.0, *FINE_EDGES, np.inf])).astype(float)
-            chosen.add(last_clip(counts, 5.0, entries=5, shift=0.14)[0])
-        assert len(chosen) >= 6
+            chosen.append(last_clips(counts, 5.0, entries=5, shift=0.14, square_noise=5.0).clip / scale)
+        assert max(chosen) < 1.4 * min(chosen)
+        assert len(set(chosen)) >= 5
+
+    @pytest.mark.parametrize("records", [1500, 5000, 100_000])
+    def test_what_the_last_clip_may_take_is_a_small_part_of_the_variance(self, records):
+        """Otherwise an interval would be too long where terms point either way, and too short where they do not."""
+        lengths = np.abs(np.random.default_rng(0).normal(size=records)) * 0.2
+        counts = np.diff(np.searchsorted(np.sort(lengths), [0.0, *FINE_EDGES, np.inf])).astype(float)
+        noisy = counts + 20.0 * np.random.default_rng(1).normal(size=len(counts))
+        found = last_clips(noisy, 20.0, entries=5, shift=0.14, square_noise=20.0)
+        assert found.taken <= 0.25 * (5 * (found.clip / 0.14) ** 2 + (lengths**2).sum())
+        assert found.squares <= found.clip
+
+    def test_a_noisy_matrix_is_nearer_by_as_much_as_may_be_noise(self):
+        rng, centre = np.random.default_rng(0), 100.0 * np.eye(3)
+        far = np.diag([200.0, 50.0, 50.0])
+        for truth, better in ((centre, 2.0), (far, 0.99)):
+            missed = np.zeros(2)
+            for _ in range(200):
+                e = rng.normal(size=(3, 3)) * 20.0 / np.sqrt(2)
+                noisy = truth + (e + e.T) / np.sqrt(2)
+                missed += [((noisy - truth) ** 2).sum(), ((nearer(noisy, centre, 20.0)[0] - truth) ** 2).sum()]
+            assert missed[0] > better * missed[1]
 
 
 class TestInference:
@@ -161,7 +185,7 @@ class TestInference:
             for robust in (True, False)
         )
         np.testing.assert_allclose(robust, [0.05, 0.3], rtol=1e-3)
-        np.testing.assert_allclose(equal, np.sqrt(5.0 / np.array([400.0, 100.0])), rtol=1e-3)
+        np.testing.assert_allclose(equal, np.sqrt(1300 / 500 / np.array([400.0, 100.0])), rtol=1e-3)
 
     def test_own_noise_of_any_shape_is_in_the_interval(self):
         gram = np.diag([400.0, 100.0])
@@ -180,7 +204,7 @@ class TestInference:
             )
             assert np.isinf(found.covariance).all()
             assert found.hidden == 2
-            assert np.isinf(found.in_units((np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros(2))).covariance).all()
+            assert np.isinf(found.in_units((np.array([[1.0, 0.0], [0.0, 2.0]]), np.zeros((2, 1)))).covariance).all()
 
 
 class Scripted:
@@ -211,13 +235,13 @@ class Scripted:
         return terms.sum(axis=0)[:, None], clip / 1e6, counts, 1e-6
 
     def here_clipped(self, predictors, clip):
-        return LastRound(None, np.eye(predictors), 1e9, 0.0)
+        return LastRound(None, np.eye(predictors), LastClips(1e9, 0.0, 1e9, 1.0))
 
     def last_round(self, index, theta, shape):
-        return LastRound(None, np.linalg.inv(shape), 1e9, 0.0)
+        return LastRound(None, np.linalg.inv(shape), LastClips(1e9, 0.0, 1e9, 1.0))
 
     def squares(self, index, theta, last):
-        terms = self.x * (self.y - self.x @ theta)
+        terms = self.x @ np.linalg.inv(last.inverse).T * (self.y - self.x @ theta)
         return (terms.T @ terms)[None], 1e-6
 
     def total(self, index, theta, last):
@@ -228,15 +252,15 @@ class TestRounds:
     def test_find_least_squares_and_its_variances(self, problem):
         x, y, gram, best = problem
         data = Scripted(x, y)
-        found = fit_rounds(data)
-        np.testing.assert_allclose(found.theta, best, atol=1e-4)
-        np.testing.assert_allclose(found.estimate.theta, best, atol=1e-4)
-        assert found.estimate.records == pytest.approx(2000)
-        assert found.estimate.residual_variance[0] == pytest.approx(0.01, rel=0.1)
+        theta, estimate = fit_rounds(data)
+        np.testing.assert_allclose(theta, best, atol=1e-4)
+        np.testing.assert_allclose(estimate.theta, best, atol=1e-4)
+        assert estimate.records == pytest.approx(2000)
+        assert estimate.residual_variance[0] == pytest.approx(0.01, rel=0.1)
         residuals = x * (y - x @ best)
         inverse = np.linalg.inv(gram)
         sandwich = inverse @ residuals.T @ residuals @ inverse * 2000 / 1996
-        np.testing.assert_allclose(np.diagonal(found.estimate.covariance[0]), np.diagonal(sandwich), rtol=0.02)
+        np.testing.assert_allclose(np.diagonal(estimate.covariance[0]), np.diagonal(sandwich), rtol=0.02)
 
     def test_the_clip_changes_by_at_most_two(self, problem):
         data = Scripted(*problem[:2])

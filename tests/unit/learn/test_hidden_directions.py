@@ -10,8 +10,7 @@ import pytest
 
 from ndis.errors import NotPrivateWarning
 from ndis.learn import PrivateLinearRegression
-from ndis.learn._empirical_bayes import Round
-from ndis.learn._inference import _hidden, newton, unshrunk
+from ndis.learn._solver import _hidden, unshrunk
 
 FITS = 40
 
@@ -59,8 +58,8 @@ class TestOneMatrix:
         assert large.errors()[0, 2] == pytest.approx(2 * small.errors()[0, 2])
 
     def test_of_a_hessian(self) -> None:
-        last = Round(np.zeros((2, 1)), np.array([[50.0], [0.0]]), noise=3.0)
-        found = newton(last, np.diag([200.0, 1.0]), noise=1.0, records=800.0)
+        given = {"own": 9.0 * np.eye(2), "noise": 1.0, "records": 800.0}
+        found = unshrunk(np.zeros((2, 1)), np.array([[50.0], [0.0]]), np.diag([200.0, 1.0]), **given)
         assert found.hidden == 1
         assert found.theta.ravel().tolist() == [0.25, 0.0]
         assert np.isfinite(found.covariance).all()

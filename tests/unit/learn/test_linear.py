@@ -165,7 +165,7 @@ class TestLearning:
         rng = np.random.default_rng(0)
         x, y = rng.uniform(-1, 1, size=(500, 5)), 0.5 + 0.3 * rng.normal(size=500)
         fits = [model(row_norm_bound=2.3, epsilon=0.2, random_state=s).fit(x, y) for s in range(10)]
-        assert sum(not fit.coef_.any() for fit in fits) >= 7  # a seventh of fits see a signal in the noise
+        assert sum(not fit.coef_.any() for fit in fits) >= 9  # one in thirty sees a signal in the noise
 
     def test_several_targets(self, records):
         x, y = records

@@ -13,7 +13,7 @@ from ndis.data.memory import is_vector
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
 from ndis.learn import PrivateCovariance, PrivateRidge
-from ndis.learn._estimator import private_rows, private_targets
+from ndis.learn._rows import private_rows, private_targets
 
 
 class TestTargetTypes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,16 @@ import pytest
 
 import ndis
 from ndis.errors import ParameterError
-from ndis.learn import LinearModel, PrivateLinearRegression, PrivateLogisticRegression, score_privately, split_records
+from ndis.learn import (
+    LinearModel,
+    PrivateCovariance,
+    PrivateGaussianProcess,
+    PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    score_privately,
+    split_records,
+)  # fmt: skip
 from ndis.learn._score import _histogram, _sums
 
 NUMBER = ndis.Schema({"age": (0, 100), "ward": ["A", "B"]}, target=("spend", 0, 20))
@@ -150,3 +160,30 @@ def test_a_typing_error_spends_nothing(wrong, name, tmp_path):
         wrong(table(20), epsilon=1.0, delta=1e-6, ledger=tmp_path / "b.db")
     assert caught.value.name == name
     assert ledger.entries() == 0
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        PrivateRidge(row_norm_bound=1.0, target_bound=1.0, sketch_size=20),
+        PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, rounds=2),
+        PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1), rounds=2),
+        PrivateGaussianProcess(label_bound=1.0, max_records=30),
+        PrivateCovariance(row_norm_bound=1.0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_score_without_noise_warns_whatever_the_rows(model):
+    """The words depend on no value and on no number of rows, and public=True silences them."""
+    x, y = np.linspace(-0.5, 0.5, 60)[:, None], np.arange(60) % 2
+    model.fit(x, y)
+    said = []
+    for rows in (x, x[:7] * 100, np.zeros((2, 1))):
+        with pytest.warns(UserWarning, match="a score is exact, and leaks private rows") as seen:
+            model.score(rows, y[: len(rows)])
+        said.append([(str(each.message), each.category) for each in seen])
+    assert said[0] == said[1] == said[2]
+    with warnings.catch_warnings(record=True) as none:
+        warnings.simplefilter("always")
+        model.score(x, y, public=True)
+    assert not none

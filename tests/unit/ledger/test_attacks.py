@@ -89,7 +89,7 @@ def test_no_ledger_is_made_beside_the_journal_of_an_old_one(tmp_path, end):
 def test_a_file_with_two_names_is_not_written(ledger, tmp_path):
     os.link(ledger.path, tmp_path / "second.db")
     for path in (ledger.path, tmp_path / "second.db"):
-        with pytest.raises(LedgerError, match="a second name, a hard link"):
+        with pytest.raises(LedgerError, match="has a second name, a hard link; remove it"):
             ndis.Ledger(path).reserve("a", MECHANISM)
     assert ledger.verify() == 0
     os.unlink(tmp_path / "second.db")

@@ -13,7 +13,6 @@ from ndis.data import Rows
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.sums import RecordSums
-from ndis.learn import _estimator
 from ndis.learn._ridge import sketching
 from ndis.mechanisms import rows as row_mechanisms
 from ndis.profile import PrivacyProfile
@@ -236,14 +235,13 @@ def test_files_are_not_read_before_the_ledger_has_reserved(tmp_path, monkeypatch
     read = []
     known = Rows.arrays
     monkeypatch.setattr(Rows, "arrays", lambda *args, **kw: read.append(1) or known(*args, **kw))
-    for module in (_estimator, row_mechanisms):
-        monkeypatch.setattr(module, "changed_rows", lambda *args, **kw: read.append(1) or 1)
+    monkeypatch.setattr(row_mechanisms, "changed_rows", lambda *args, **kw: read.append(1) or 1)
     ndis.Ledger.create(path, epsilon=0.5, delta=1e-6, kind="shifts")
     schema = ndis.Schema({"a": (0, 1)}, target=("y", 0, 1))
     models = [
         ndis.learn.PrivateGaussianProcess(label_bound=1.0, max_records=10),
         ndis.learn.PrivateLogisticRegression(row_norm_bound=1.0, method="mean", classes=(0, 1)),
-        ndis.learn.PrivateLinearRegression(schema=schema, rounds=2, count_clipped=True),
+        ndis.learn.PrivateLinearRegression(schema=schema, rounds=2),
     ]
 
     def each(ledger):

@@ -37,6 +37,7 @@ def test_nothing_costs_nothing():
         spent.profile()
 
 
+@pytest.mark.filterwarnings("ignore:a score is exact")
 def test_a_grid_search_of_ten_fits_is_not_one_epsilon():
     rng = np.random.default_rng(0)
     rows, y = rng.uniform(-1, 1, size=(60, 2)), rng.uniform(-1, 1, size=60)

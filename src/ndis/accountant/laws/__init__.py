@@ -41,7 +41,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, ClassVar, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 from flint import acb, acb_mat, arb
@@ -51,12 +51,23 @@ from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
-__all__ = ["BallLaw", "Complexes", "Law", "StepKind", "geometric", "kept", "product", "sampled_view"]
-
 Complexes = NDArray[np.complex128]
+LEAST_V = -690.0  # log of a distance V that is a float
 _FIRST_ROWS = 8  # rows of a product before small terms are dropped
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class LossDensity(NamedTuple):
+    """Describe the distance V > 0 of the loss of one step from its end, by a density under the first law of the order.
+
+    The loss is end + V in the remove order, and −end − V in the add order. λ is log V/scale.
+    """
+
+    end: Ball
+    scale: float  # a typical V
+    places: Floats  # some rising λ, from one end of the density to the other
+    log_f: Callable[[Floats], tuple[Floats, Floats]]  # log of the density of λ, and its error
 
 
 class Law:
@@ -80,6 +91,8 @@ class Law:
         The aim for the error of log δ, relative to 1 + |log δ|.
     atom : float
         The probability of the loss 0.
+    deepest : float
+        The moments may leave out losses that count where log δ is below this.
     """
 
     mean: float
@@ -90,6 +103,7 @@ class Law:
     uncertainty = 0.0
     accuracy = 1e-11
     atom = 0.0
+    deepest = -math.inf
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""
@@ -103,13 +117,16 @@ class Law:
         """Return the law in balls, at the working precision."""
         raise NotImplementedError  # each law has its own
 
+    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+        """Return the parts of the loss, each with the log of its chance; None stands for the loss 0.
+
+        A density reaches down to a mass of e^−depth. The list is empty if tables cannot hold one.
+        """
+        return []
+
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
         return 0.0, 0.0
-
-    def left_out(self, c: float) -> float:
-        """Return log of the share of the law, tilted by e^{cL}, that the moments leave out."""
-        return -math.inf
 
     def whole(self) -> Law:
         """Return the law whose moments leave nothing out."""
@@ -182,6 +199,11 @@ class StepKind(Protocol):
 
     def law(self, order: Order) -> Law:
         """Return the law of one step in one order."""
+
+
+def log_expm1(v: Floats) -> Floats:
+    """Return log(e^v − 1) for v > 0."""
+    return np.asarray(v + np.log(-np.expm1(-v)))
 
 
 def kept(method: Callable[P, R]) -> Callable[P, R]:

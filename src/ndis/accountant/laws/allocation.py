@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
-from ndis.accountant.density import RULE, tail
-from ndis.accountant.laws import BallLaw, Complexes, Law
+from ndis.accountant.density import RULE
+from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
 from ndis.accountant.laws.allocation_balls import AllocationBalls
 from ndis.accountant.laws.mixture import complex_log1p, quiet
 from ndis.errors import ParameterError, PrecisionError
@@ -52,7 +52,7 @@ _MOST_PIECES = 4096
 _GONE = 45.0  # e^−45 of M(c) is below the rounding of a sum
 _LEAST_KNOWN = 1e-2  # share of a moment that may lie beyond the table
 _CHUNK = 200_000  # entries of one matrix of exponentials
-_MOST_EPOCHS = 10_000  # whose losses are added up
+_PLACES = 1601  # at which the ends of the density of a loss are looked for
 
 
 class _Sums(SumTables):
@@ -95,36 +95,6 @@ class _Lognormals(_Sums):
 
         low = -self.shift * self.deviations - 0.5 * self.shift**2
         return self._make(f, 1.0, low, self.end)
-
-
-class _Losses(_Sums):
-    """Tables of sums of losses of the remove order under P, each above its least value."""
-
-    def __init__(self, epoch: _Epoch, count: int) -> None:
-        self.epoch, self.least = epoch, 1.05 * float(epoch.edges[0])
-        depth = _DEPTH + _MARGIN + math.log(count)
-        super().__init__(count, depth, math.log(float(epoch.edges[-1]) - self.least), 0.9)
-
-    def _one(self, j: int) -> DensityTable:
-        def f(lams: Floats) -> Floats:
-            loss = self.least - self.least * np.exp(lams)
-            panel = np.clip(np.searchsorted(self.epoch.edges, loss) - 1, 0, self.epoch.edges.size - 2)
-            log_f = self.epoch.log_density(panel, loss[:, None])[:, 0]
-            return np.asarray(log_f + loss + np.log(-self.least) + lams)
-
-        ends = np.log1p(-self.epoch.edges[[0, -1]] / self.least)
-        return self._make(f, -self.least, float(ends[0]), float(ends[1]))
-
-    def log_delta(self, epsilon: float) -> tuple[float, float]:
-        """Return log δ(ε) of all epochs and its error."""
-        table, v = self.table, epsilon - self.count * self.least
-        value, slope = tail(v, 1.0, table.scale, table.edges, table.series, *RULE)
-        if not value > -math.inf:
-            return math.nan, math.inf
-        doubt = self.count * (self.epoch.error + self.epoch.noise * (1.0 + abs(value))) + table.error
-        rounding = 8.0 * _UNIT * (8.0 + abs(value) + slope * v)
-        left = self.count * math.exp(min(4.0 - _DEPTH - value, 100.0))
-        return value, doubt + self.noise * (1.0 + abs(value)) + rounding + left
 
 
 class _Epoch:
@@ -177,11 +147,6 @@ def _epoch(shift: float, bins: int) -> _Epoch:
     return _Epoch(shift, bins)
 
 
-@lru_cache(_KEPT)
-def _losses(epoch: _Epoch, count: int) -> _Losses:
-    return _Losses(epoch, count)
-
-
 class Allocation(Law):
     """Evaluate one epoch in which each record goes to one of several bins.
 
@@ -212,14 +177,23 @@ class Allocation(Law):
         loss, log_f, doubt = self._epoch.level(width)
         return (loss, log_f + loss, doubt) if self.remove else (-loss, log_f, doubt)
 
-    def epochs(self, count: int) -> Callable[[float], tuple[float, float]] | None:
-        """Return a function for log δ(ε) of many epochs and its error, from positive terms only; None if there is none.
+    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+        """Return the density of the loss of an epoch, counted from a place before its table; none below the table."""
+        if depth > _DEPTH:
+            return []
+        epoch, sign = self._epoch, 1.0 if self.remove else -1.0
+        ends = np.sort(sign * epoch.edges)
+        least = 1.05 * float(ends[0])
 
-        In the remove order rare large losses spoil the contour. So the density of the sum of all losses is made.
-        """
-        if count == 1:
-            return self.log_delta
-        return _losses(self._epoch, count).log_delta if self.remove and count <= _MOST_EPOCHS else None
+        def log_f(lams: Floats) -> tuple[Floats, Floats]:
+            ell = sign * least * -np.expm1(lams)
+            panel = np.clip(np.searchsorted(epoch.edges, ell) - 1, 0, epoch.edges.size - 2)
+            value = epoch.log_density(panel, ell[:, None])[:, 0]
+            error = epoch.error + epoch.noise * (1.0 + np.abs(value))
+            return value + (ell if self.remove else 0.0) + np.log(-least) + lams, error
+
+        places = np.log1p(-np.linspace(ends[0], ends[-1], _PLACES) / least)
+        return [(0.0, LossDensity(arb(least), -least, places, log_f))]
 
     def reversed(self) -> Allocation:
         """Return the law of the other order."""

@@ -28,6 +28,7 @@ from flint import arb
 
 from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order, as_size, as_within
+from ndis.accountant.laws import LossDensity
 from ndis.accountant.laws.mixture import Mixture, log_side, log_window, quiet
 from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.accountant.stand_ins import ProfileOnly
@@ -35,6 +36,9 @@ from ndis.errors import ParameterError
 
 _START = -13.0  # the first v; there t is 1e-17
 _STEP = 1.0 / 64.0  # step of v for the mean
+_PLACES = 1601  # at which the ends of the density are looked for
+_ROOT = math.sqrt(2.0 * math.pi)
+_UNIT = 2.0**-53
 
 
 class FixedSize(Mixture):
@@ -60,6 +64,23 @@ class FixedSize(Mixture):
             return arb(epsilon).exp() * inner.delta(-epsilon) - arb(epsilon).expm1()
 
         return ProfileOnly((arb.neg_inf(), arb.pos_inf()), delta)
+
+    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+        """Return the loss 0, and the density of the others, counted from a place beyond which none counts."""
+        q, mu, sign = float(self.sides.a[1]), self.up, -1.0 if order == "add" else 1.0
+        ends = math.sqrt(2.0 * depth) + 1.0 + np.array([0.0, mu])[:: int(sign)]  # W·Q lies farther right than Q
+        low, high = log_side(ends + 0.0j, self.sides.a, self.sides.alpha)[0].real.tolist()
+
+        @quiet
+        def log_f(lams: Floats) -> tuple[Floats, Floats]:
+            y = low * np.expm1(lams)
+            x = np.log1p(np.expm1(np.abs(y)) / q) / mu + 0.5 * mu
+            slope = mu * (1.0 - (1.0 - q) * np.exp(-np.abs(y)))
+            value = np.maximum(sign * y, 0.0) - 0.5 * x * x + np.log(low / (_ROOT * (1.0 - self.atom) * slope)) + lams
+            return value, 4.0 * _UNIT * (1.0 + x * x + (1.0 + x) * (low + np.abs(y)) / slope)
+
+        places = np.log1p(np.linspace(-1.0, high / low, _PLACES)[1:])
+        return [(math.log(self.atom), None), (math.log1p(-self.atom), LossDensity(arb(-low), low, places, log_f))]
 
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""

@@ -21,6 +21,7 @@ from flint import arb
 
 from ndis._balls import Ball, precision
 from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_size, as_within
+from ndis.accountant.laws import LossDensity
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_balls import Sides
 from ndis.accountant.stand_ins import ProfileOnly
@@ -60,6 +61,11 @@ class Labelled(Mixture):
         ends = min(lows, key=arb.lower), max(highs, key=arb.upper)  # the ball that reaches farthest holds the end
         return ProfileOnly(ends, lambda epsilon: sum((p * law.delta(epsilon) for p, law in pairs), arb(0)))
 
+    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+        """Return the density of each mixture, with the chance of its label."""
+        both = zip(self._logs, self.laws, strict=True)
+        return [(log_p, one) for log_p, law in both for _, one in law.densities(order, depth)]
+
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""
         first, second = (law.at(np.abs(place) + law.terms_range(_NONE)[0], height) for law in self.laws)
@@ -75,10 +81,6 @@ class Labelled(Mixture):
 
     def _mean_loss(self) -> float:
         return math.fsum(p * law.mean for p, law in zip(self.weights, self.laws, strict=True))
-
-    def left_out(self, c: float) -> float:
-        """Return log of a bound of the share that the windows of the mixtures leave out."""
-        return max(law.left_out(c) for law in self.laws)
 
 
 @dataclass(frozen=True)

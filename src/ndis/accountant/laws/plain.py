@@ -23,12 +23,11 @@ from ndis._validate import Floats
 from ndis.accountant.laws import BallLaw, Complexes, Law
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import _delta_ball
-from ndis.spectrum.contour import exponent
+from ndis.spectrum.contour import PDF, exponent
+from ndis.spectrum.evaluate import evaluate_form
 from ndis.spectrum.invariants import Directions, Invariants
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.origins import Origin, enclose
-
-__all__ = ["Plain", "PlainBalls", "delta_of_pair", "exact_directions", "log_ratio_range", "rough_edge"]
 
 _UNIT = 2.0**-53
 _BITS = (256, 512, 1024, 2048)
@@ -68,6 +67,18 @@ def log_ratio_range(form: LogMoment) -> tuple[float, float]:
     edge = rough_edge(form)
     low = edge if form.side > 0 or form.constant else -math.inf
     return low, edge if form.side < 0 or form.constant else math.inf
+
+
+def log_ratio_density(form: LogMoment, gap: Floats) -> tuple[Floats, Floats]:
+    """Return log of the density of x = log dP/dQ under Q at the edge plus `gap`, and its error."""
+    x, mu = rough_edge(form) + gap, form.distance
+    if mu:
+        z = x / mu + 0.5 * mu
+        return -0.5 * z * z - math.log(math.sqrt(2.0 * math.pi) * mu), 4.0 * _UNIT * (1.0 + z * z)
+    near = (np.abs(gap) <= 0.25 * np.abs(form.mean - x)) & (form.side != 0)
+    value, _, error = evaluate_form(form, x, PDF, (np.where(near, -gap, form.mean - x), near))
+    outside = gap * form.side < 0.0
+    return np.where(outside, -math.inf, value - x), np.where(outside, 0.0, error)
 
 
 @compiled()

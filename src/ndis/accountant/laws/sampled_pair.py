@@ -23,12 +23,13 @@ import math
 
 import numpy as np
 
+from ndis._balls import precision
 from ndis._compile import compiled
 from ndis._search import log_mixture
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import BallLaw, Complexes, Law, product
+from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product
 from ndis.accountant.laws.one_ratio import OneRatioBalls
-from ndis.accountant.laws.plain import exact_directions, log_ratio_range
+from ndis.accountant.laws.plain import exact_directions, log_ratio_density, log_ratio_range, rough_edge
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Invariants
@@ -36,6 +37,7 @@ from ndis.spectrum.invariants import Invariants
 __all__ = ["SampledPair"]
 
 _UNIT = 2.0**-53
+_BITS = 160  # bits of the end of a loss
 _DIGITS = 41.0  # the trapezoid rule errs by e^−41 of its terms
 _BEYOND = 34.0  # length of a line beyond 0 and beyond Im e on which the Gammas fall by e^-50
 _GROWTH = 12.0  # log|e| up to which a step allows for the growth of Γ(z−e) across its strip
@@ -389,6 +391,27 @@ class SampledPair(Law):
         curved = pair.curved
         one = pair.flat == 0 and all(t is curved[0][0] or t == curved[0][0] for t, _, _ in curved)
         return (OneRatioBalls if one else SampledPairBalls)(pair, rate, remove=not self.add)
+
+    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+        """Return the density of the loss, whose end is that of log(1 − q + qw) for w = 0; none if it has a pole."""
+        form = (self.pair.reversed() if self.add else self.pair).form
+        smooth, side = bool((form.t == 0.0).any()), form.side
+        if not (smooth or (side and float(form.nu.sum()) >= 2.0)):
+            return []
+        edge, (log_odds, _, log_stay) = rough_edge(form), self._law
+
+        def log_f(lams: Floats) -> tuple[Floats, Floats]:
+            v = np.exp(lams + log_odds)
+            grown = log_expm1(v) - lams - log_odds  # which log w has in addition to λ
+            value, error = log_ratio_density(form, lams + grown - edge)
+            # the first law of the order has the density e^ℓ against the law without the record, or is that law
+            return value + v - grown + (0.0 if self.add else v + log_stay), error
+
+        gaps = side * np.exp(np.linspace(-38.0, 8.0, 1600))[::side] if side else np.sinh(np.linspace(-8.0, 8.0, 1601))
+        log_v = log_odds + edge + form.spread * gaps
+        places = np.log(np.logaddexp(0.0, log_v[log_v > LEAST_V])) - log_odds
+        with precision(_BITS):
+            return [(0.0, LossDensity((-product(self.rates)).log1p(), math.exp(log_odds), places, log_f))]
 
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by s, if they lie apart; else 0, 0.

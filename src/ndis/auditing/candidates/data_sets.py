@@ -22,7 +22,7 @@ from ndis._validate import Adjacency, as_size, as_vector, as_within
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pages.text import plain, several
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _CLUSTERS = 4  # how many of them stand for a data set of equal rows
 _KINDS = 3  # different rows of a data set that are removed or replaced in turn
 _MANY = 5000  # rows at the far end of a path
 _NARROW = 1e-3  # spread of rows that are nearly equal, as a part of the domain
+_LADDERS = (2, 4, 8, 16)  # even steps across the domain: one of them is close to any distance that matters
 _GENERATED = 8  # data sets asked of a generator
 _GENERATIONS, _OFFSPRING = 12, 6  # the climb over whole data sets
 _FIRST_STEP = 0.3  # the first step of the climb, as a part of the domain
@@ -92,11 +93,9 @@ class Domain:
             raise ParameterError("row_norm_bound, or low and high,", "be stated", "both" if box else "none of them")
         if self.row_norm_bound is None:
             low, high = np.broadcast_arrays(as_vector("low", self.low), as_vector("high", self.high))
-            if not (low < high).all():
-                raise ParameterError("low", "lie below high", "others")
+            require((low < high).all(), "low", "lie below high", "others")
             own = low.size if np.ndim(self.low) or np.ndim(self.high) else self.features
-            if self.features not in (None, own):
-                raise ParameterError("features", "be as many as low and high have", self.features)
+            require(self.features in (None, own), "features", "be as many as low and high have", self.features)
             object.__setattr__(self, "features", own)
         else:
             as_within("row_norm_bound", self.row_norm_bound, _EXPONENT)
@@ -210,6 +209,17 @@ class Domain:
         middle = self.centre()
         rows += [self.fit(0.5 * (rows[0][0] + middle[0]), self.target_ends[-1]), middle]
         return list({edits.digest(*row): row for row in rows}.values())
+
+    def ladder(self, steps: int) -> list[Row]:
+        """Return rows in even steps from one end of the domain to the other.
+
+        >>> [x.tolist() for (x,) in Domain(low=0.0, high=1.0, features=1).ladder(2)]
+        [[0.0], [0.5], [1.0]]
+        """
+        assert self.features is not None
+        (low, high), ends = (self.toward(sign * np.ones(self.features))[0] for sign in (-1.0, 1.0)), self.target_ends
+        shares = [i / steps for i in range(steps + 1)]
+        return [self.fit(low + share * (high - low), ends[0] + share * (ends[-1] - ends[0])) for share in shares]
 
     def __str__(self) -> str:
         if self.row_norm_bound is not None:
@@ -345,6 +355,7 @@ class DataSets:
             close = [self.domain.near(random, middle, _NARROW) for _ in range(size)]
             sets += [self._stack(close), self._stack([*close[1:], rows[0]])]
             sets += [self._stack([self.domain.draw(random) for _ in range(size)])]
+            sets += [self._stack(self.domain.ladder(steps)) for steps in _LADDERS]
         for chosen in (slice(half), slice(half, None), np.tile(np.arange(len(parts[0])), 2)):
             sets.append(self._like([p[chosen] for p in parts]))
         sets += [] if self.generator is None else [self.generator(random) for _ in range(_GENERATED)]
@@ -357,6 +368,8 @@ class DataSets:
 
     def _edits(self, data: Any, rows: list[Row]) -> list[Edit]:
         """Return neighbours of a data set: one row less of each kind, one more, or one exchanged."""
+        if self.domain is not None and row_count(data) > 1:  # a row may tie two others together
+            rows = [*rows, self.domain.fit(*(0.5 * (two[0] + two[1]) for two in parts_of(data)))]
         first, _ = kinds_of(data)
         places = first if len(first) <= _KINDS else [*first[: _KINDS - 1], first[-1]]
         if self.adjacency == "replace-one":

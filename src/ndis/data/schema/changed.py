@@ -17,38 +17,33 @@ from ndis.data.opening import open_for
 from ndis.data.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ndis.data.schema.core import Schema
 
 CORNER = 1.0 + 1e-9  # rounding may put a corner of the box beyond the bound
 
 
-def changed_rows(
-    schema: Schema, data: Any, *, row_norm_bound: float | None = None, kept: Sequence[int] | None = None, **how: Any
-) -> int:
+def changed_rows(schema: Schema, data: Any, *, row_norm_bound: float | None = None, **how: Any) -> int:
     """Return how many rows the schema changes. **Private**: release it only with noise.
 
     A row counts once: if a cell is clipped, unknown or missing, the target included, or if the row is beyond the bound.
-    The bound is that of the schema unless `row_norm_bound` states another one, for the encoded columns that are `kept`.
+    The bound is that of the schema unless `row_norm_bound` states another one.
     `how` are the arguments of `open_for`.
     """
     bound = schema.row_norm_bound if row_norm_bound is None else row_norm_bound
-    chosen = list(range(len(schema.feature_names))) if kept is None else list(kept)
     table = open_for(schema, data, **how)
     wanted = table.columns_of(schema, target=schema.target is not None)
 
     def count(opened: Table) -> int:
-        return sum(int(_changed(schema, cells, bound, chosen).sum()) for cells in opened.cells(wanted))
+        return sum(int(_changed(schema, cells, bound).sum()) for cells in opened.cells(wanted))
 
     return int(table.reduced(count, sum))
 
 
-def _changed(schema: Schema, cells: list[Cells], bound: float, kept: list[int]) -> NDArray[np.bool_]:
+def _changed(schema: Schema, cells: list[Cells], bound: float) -> NDArray[np.bool_]:
     columns: list[Any] = [*schema.columns.values(), *([] if schema.target is None else [schema.target])]
     values = [column.read(each) for column, each in zip(columns, cells, strict=True)]
     encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]
-    changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)[:, kept]) <= bound * CORNER)
+    changed: NDArray[np.bool_] = ~(row_norms(np.concatenate(encoded, axis=1)) <= bound * CORNER)
     for column, each in zip(columns, values, strict=True):
         for mask in column.faults(each):
             changed |= mask

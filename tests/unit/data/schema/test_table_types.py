@@ -18,9 +18,8 @@ from ndis.data.opening import open_rows, open_table
 from ndis.data.schema.template import template
 from ndis.errors import ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
-from ndis.learn._estimator import private_targets
 from ndis.learn._labels import occurring_classes, private_labels
-from ndis.learn._linear_regression import weighted_rows
+from ndis.learn._rows import private_targets, weighted_rows
 
 NUMBER = ndis.Schema({"a": (0, 10)})
 

@@ -1,0 +1,114 @@
+"""Private rows, targets and weights in memory are checked by their types and shapes, and no check looks at a value."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names, _check_n_features
+
+from ndis._validate import Floats
+from ndis.data import Rows, open_rows
+from ndis.data.cells import kind_of, numbers
+from ndis.data.memory import column_table, no_mask, target_table
+from ndis.errors import ParameterError
+
+__all__ = ["as_array", "private_rows", "private_targets", "weighted_rows"]
+
+
+def private_rows(estimator: Any, X: Any) -> Any:
+    """Return the rows in a form that the release engine reads. Set `n_features_in_` and `feature_names_in_`.
+
+    Types and shapes are checked, and no check looks at a value. A cell that is not a number becomes NaN, and the engine
+    turns its row into zeros.
+    """
+    rows = _by_type("X", as_array(X))
+    shape = getattr(rows, "shape", None)
+    if shape is not None and len(shape) != 2:
+        remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
+        raise ParameterError("X", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
+    if shape is not None and shape[1] == 0:
+        raise ParameterError("X", "have a column", "0 feature(s) (shape=(n, 0)) while a minimum of 1 is required.")
+    _check_feature_names(estimator, X, reset=True)
+    _check_n_features(estimator, rows, reset=True)
+    return rows
+
+
+def private_targets(y: Any) -> Any:
+    """Return targets as they stand, checked by type and shape: `target_table` opens them. A text type is refused.
+
+    >>> private_targets(np.array(["low", "high"]))
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: y must hold real numbers; got text; convert it first (a list is read cell by cell)
+    """
+    given = as_array(y)
+    if getattr(given, "ndim", 1) not in (1, 2):
+        raise ParameterError("y", "have one or two dimensions", f"{given.ndim} dimension(s)")
+    if isinstance(given, np.ndarray) and given.dtype.kind == "f" and given.dtype.itemsize > 8:
+        with np.errstate(all="ignore"):  # a warning would reveal something about the values
+            given = given.astype(np.float64)
+    for kind in target_table(given).refused.values():
+        raise ParameterError("y", "hold real numbers", kind, "convert it first (a list is read cell by cell)")
+    return given
+
+
+def as_array(data: Any) -> Any:
+    """Return what says that it is an array as one; other data come back unchanged."""
+    no_mask(data)
+    known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
+    if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
+        return np.asarray(data)
+    return data
+
+
+def _by_type(name: str, data: Any) -> Any:
+    """Refuse arrays whose type holds no real numbers; arrays of objects and text are read cell by cell."""
+    kind = getattr(getattr(data, "dtype", None), "kind", "f")
+    if kind == "c":
+        raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
+    if not isinstance(data, np.ndarray) or kind in "fiubO":
+        return data
+    if kind not in "SU":
+        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
+    return data.astype(object)
+
+
+def weighted_rows(
+    rows: Rows, weights: Any, *, bound: float, constant: float | None, origins: tuple[Any, Any] = (0.0, 0.0)
+) -> Rows:
+    """Return rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
+
+    Rows and targets count from their origins.
+
+    Every operation is elementwise, so a record's numbers depend on that record only.
+
+    >>> x, y = weighted_rows(open_rows((np.ones((2, 1)), [1.0, 1.0])), [4.0, 0.0], bound=9.0, constant=0.5).arrays()
+    >>> x.tolist(), y.tolist()
+    ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
+    """
+    x, y = rows.arrays()
+    given = _numbers(weights)
+    if given.shape not in ((len(x),), ()):
+        raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
+    with np.errstate(all="ignore"):  # a warning would reveal something about the values
+        root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))
+        root = np.broadcast_to(root, (len(x),))[:, None]
+        x, y = x - origins[0], y - origins[1]
+        if constant is not None:
+            x = np.hstack([x, np.full((len(x), 1), constant)])
+        return open_rows((x * root, y * root))
+
+
+def _numbers(weights: Any) -> Floats:
+    """Return weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
+    if isinstance(weights, Real):
+        return np.asarray(float(weights))
+    given = as_array(weights)
+    if getattr(given, "ndim", 1) != 1:
+        raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
+    table = column_table(given)
+    for kind in table.kinds[0] - {"number", "boolean", "cells", "objects", "texts"}:
+        raise ParameterError("sample_weight", "hold real numbers", kind)
+    return np.concatenate([np.empty(0), *(numbers(block[:, 0]) for (block,) in table.read(((0,),)))])

@@ -1,0 +1,170 @@
+"""Show a fit in rounds: its coefficients with errors and intervals, and what is worth a note."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndis._validate import Floats
+from ndis.data.schema.columns import box_norm
+from ndis.describing.tables import StatisticTable, report
+
+__all__ = ["CoefficientTable", "Summarized"]
+
+_NO_ROWS = (
+    "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
+    "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
+)
+_DEAR, _HIDING = 1.5, 100.0  # errors over those of sampling alone, between which a note names the column
+_NAMED = 10  # the number of columns that a note names
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CoefficientTable(StatisticTable):
+    """Hold coefficients of one or several targets; printing it shows the table.
+
+    It has the other forms of a `StatisticTable`: `to_frame`, `to_csv`, `to_latex`, `plot`.
+
+    Attributes
+    ----------
+    estimate, standard_error : (rows,) arrays
+        Without shrinkage. The error counts the noise of privacy and of sampling.
+    shrunk : (rows,) array
+        What `predict` uses.
+
+    Examples
+    --------
+    >>> values = np.array([2.0]), np.array([0.5])
+    >>> CoefficientTable.normal("Trees", ("name",), [("age",)], values, 0.95, ["in metres"], shrunk=np.array([1.9]))
+    Trees
+          estimate  std. error     z  P>|z|  95% interval  shrunk
+    age          2         0.5  4.00  0.000  [1.02, 2.98]     1.9
+    in metres
+    """
+
+    shrunk: Floats = field(default_factory=lambda: np.empty(0))
+    pictured = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return one name for every row."""
+        return tuple(name for (name,) in self.index)
+
+    @property
+    def interval(self) -> Floats:
+        """Return a (rows, 2) array: lower and upper ends."""
+        return np.stack([self.low, self.high], axis=1)
+
+    def odds_ratios(self) -> Floats:
+        """Return a (rows, 3) array for a logistic regression: odds ratios, and the ends of their intervals.
+
+        >>> values = np.array([0.0]), np.array([0.5])
+        >>> CoefficientTable.normal("", ("name",), [("age",)], values, 0.95).odds_ratios().round(2).tolist()
+        [[1.0, 0.38, 2.66]]
+        """
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(np.column_stack([self.estimate, self.interval])))
+
+    def cells(self) -> list[list[str]]:
+        """Return the header and the rows, as text."""
+        lines = [["", "estimate", "std. error", "z", "P>|z|", f"{100 * self.level:g}% interval", "shrunk"]]
+        for name, shrunk, (value, error, low, high) in zip(self.names, self.shrunk, self.rows(), strict=True):
+            cells = ["unknown", f"{error:.3g}", "", "", "[-inf, inf]"]
+            if math.isfinite(error) and error > 0:
+                tails = math.erfc(abs(value / error) / math.sqrt(2.0))
+                ends = f"[{low:.4g}, {high:.4g}]"
+                cells = [f"{value:.4g}", f"{error:.3g}", f"{value / error:.2f}", f"{tails:.3f}", ends]
+            lines.append([name, *cells, f"{float(shrunk):.4g}"])
+        return lines
+
+    def wide(self) -> tuple[list[str], list[tuple[str, list[tuple[str, float, float]]]]]:
+        """Return the rows for a page. Bars have zero in their middle, and a scale of their own."""
+        lines = super().wide()[1]
+        for (_, cells), low, high in zip(lines, self.low, self.high, strict=True):
+            farthest = max(abs(low), abs(high)) or 1.0
+            cells[0] = cells[0][0], 50.0 + 50.0 * low / farthest, 50.0 * (high - low) / farthest
+        return ["estimate"], lines
+
+    def _after(self) -> tuple[str, ...]:
+        return self.notes
+
+
+class Summarized:
+    """Estimators with an estimate without shrinkage have a summary, and a page for readers."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # what `RoundsEstimator` has
+
+    def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
+        self._check_intervals()
+        outputs, intercept = self.estimate_.theta.shape[1], len(self.estimate_.theta) > self.n_features_in_
+        names, shrunk = self._names(), np.atleast_2d(self.coef_)
+        if intercept:
+            names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
+        rows = names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]
+        kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
+        notes = [note, self.receipt_.words, self._error_words(), *self._costly(rows), kinds]
+        notes += [*self._schema_notes(), *self._hidden_notes()]
+        estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel())
+        index = [(name,) for name in rows]
+        return CoefficientTable.normal(title, ("name",), index, estimates, level, notes, shrunk=shrunk.ravel())
+
+    def summary(self, level: float = 0.95) -> CoefficientTable:
+        """Make a table of coefficients, standard errors and intervals, in the units of the data."""
+        raise NotImplementedError  # each estimator has its own
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A regression in numbers") -> str:
+        """Return a page with the summary for readers, and write it to `path` if one is given."""
+        return report("fit.html.jinja", path, [self.summary()], self.receipt_, title=title)
+
+    def _costly(self, names: Sequence[str]) -> list[str]:
+        """Name the coefficient whose error privacy multiplies most, and say what would help, if it is by much."""
+        cost = self.estimate_.cost()
+        cost[:, self.n_features_in_ :] = 0.0  # the intercept is no column
+        cost, worst = cost.ravel(), int(cost.argmax())
+        if not _DEAR < cost[worst] < _HIDING:  # beyond it directions are hidden, and another note says so
+            return []
+        more = (cost[worst] ** 2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
+        words = f"privacy costs most in {names[worst]}: its error is {cost[worst]:.2g} times that of sampling alone"
+        helps = f"epsilon {math.sqrt(more) * self.receipt_.epsilon:.2g} or {more:.2g} times the records"
+        return [f"{words}; {helps} would leave {_DEAR:g} times"]
+
+    def _error_words(self) -> str:
+        """Say what standard errors count, and what they assume."""
+        return "errors count the noise of privacy and of sampling"
+
+    def _hidden_notes(self) -> list[str]:
+        """Say what the noise hides, from released numbers only."""
+        estimate = self.estimate_
+        if estimate.hidden == len(estimate.theta):
+            return [_NO_ROWS]
+        if not estimate.hidden:
+            return []
+        words = f"the noise hides {estimate.hidden} of {len(estimate.theta)} directions of the columns"
+        assumed = "intervals assume that coefficients along them are about as large as along the others"
+        return [f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"]
+
+    def _schema_notes(self) -> list[str]:
+        """Say how the schema changes rows in ways that no interval counts."""
+        schema = self._schema()
+        if schema is None:
+            return []
+        notes = []
+        if bases := self.baseline_:
+            compared = ", ".join(f"{name} is compared with {base!r}" for name, base in bases.items())
+            notes.append(f"{compared}; a value that is not listed counts as that one")
+        if empty := [name for name, column in schema.columns.items() if column.fill is None]:
+            named = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} others" if len(empty) > _NAMED else "")
+            words = "a fill would keep them, and would bend estimates if many cells are missing"
+            notes.append(f"rows with a missing cell in {named} count as zero rows: {words}")
+        box, bound = box_norm(schema.columns), self._row_bound()
+        if bound < box:
+            words = "this biases estimates, and intervals do not count it"
+            notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")
+        return notes

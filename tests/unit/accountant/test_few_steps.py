@@ -1,0 +1,152 @@
+"""A few steps of every way to draw a batch have numbers: the densities of their losses add up where contours cancel."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from ndis import PrivacyProfile
+from ndis.accountant.densities import LossSums
+from ndis.accountant.floats import FloatComposition, find_saddle, integrate
+from ndis.accountant.laws.fixed_size import FixedSizeStep
+from ndis.accountant.laws.labelled import TruncatedStep
+from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
+from ndis.errors import PrecisionError
+
+
+def truncated(noise, rate, size, records):
+    return PrivacyProfile.from_truncated_poisson(
+        noise_multiplier=noise, sampling_rate=rate, max_batch_size=size, records=records
+    )
+
+
+def fixed(noise, size, records):
+    return PrivacyProfile.from_fixed_size(noise_multiplier=noise, batch_size=size, records=records)
+
+
+def mixture(noise, shifts, chances):
+    return PrivacyProfile.from_mixture(noise_multiplier=noise, sensitivities=shifts, probabilities=chances)
+
+
+def replaced(noise, rate):
+    return PrivacyProfile.from_noise_multiplier(noise, adjacency="replace-one").subsampled(rate)
+
+
+SMALL = [
+    (truncated(1.0, 0.1, 12, 100), 3),
+    (truncated(0.5, 0.3, 20, 100), 2),
+    (fixed(1.0, 16, 1000), 2),
+    (fixed(0.5, 1, 100), 3),
+    (mixture(0.5, (0.0, 0.5, 3.0), (0.999, 0.0009, 0.0001)), 3),
+    (replaced(0.5, 0.1), 3),
+]
+GRID = [
+    step
+    for noise in (0.5, 1.0, 3.0)
+    for step in (
+        *(truncated(noise, *rest) for rest in ((0.1, 12, 100), (0.01, 3, 100), (0.5, 60, 100), (0.001, 5, 1000))),
+        *(fixed(noise, *rest) for rest in ((1, 100), (16, 1000), (50, 100), (1, 10_000))),
+        *(mixture(noise, *rest) for rest in (((0, 1, 2), (0.2, 0.6, 0.2)), ((1, 2), (0.5, 0.5)))),
+        *(PrivacyProfile.from_noise_multiplier(noise).subsampled(q).group(k) for q, k in ((0.01, 3), (0.2, 4))),
+        *(replaced(noise, q) for q in (0.001, 0.1, 0.5)),
+    )
+]
+
+
+def answered(step, count, delta):
+    """ε of δ is safe and tight, and a certificate of the same profile does not contradict it."""
+    steps = step.repeat(count)
+    epsilon = steps.epsilon(delta)
+    assert steps.delta(epsilon) <= delta
+    if epsilon > 0.0:
+        assert steps.delta(epsilon * (1.0 - 1e-6)) > delta * (1.0 - 1e-12)
+    return epsilon
+
+
+@pytest.mark.parametrize(("step", "count"), SMALL)
+def test_few_steps_have_an_epsilon(step, count):
+    epsilon = answered(step, count, 1e-5)
+    assert step.epsilon(1e-5) < epsilon < count * step.epsilon(1e-5 / count) + 1e-9  # more than one step, less than all
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("step", GRID)
+def test_a_grid_of_few_steps_is_answered(step, count):
+    for delta in (1e-2, 1e-5, 1e-10):
+        epsilon = answered(step, count, delta)
+        assert step.repeat(count).certify(epsilon).upper >= delta * (1.0 - 1e-5)
+    for epsilon in (0.0, 0.1, 1.0, 3.0):
+        assert 0.0 <= step.repeat(count).delta(epsilon) < 1.0
+
+
+def losses(step, order):
+    """The losses of one step and their masses, by Gauss–Legendre panels; nothing of the laws is used."""
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    ends = np.arange(-9.0, 14.0)
+    x = np.concatenate([0.5 * (a + b) + 0.5 * (b - a) * nodes for a, b in pairwise(ends)])
+    phi = np.exp(-0.5 * x * x) * np.tile(0.5 * weights, ends.size - 1) / math.sqrt(2.0 * math.pi)
+
+    def sampled(rate, mu):
+        loss = np.log1p(rate * np.expm1(mu * x - 0.5 * mu * mu))
+        return (loss, phi * np.exp(loss)) if order == "remove" else (-loss, phi)
+
+    if isinstance(step, TruncatedStep):
+        q, full, other, fits = (float(ball) for ball in step._chances())
+        parts = [(fits, *sampled(q, 1.0 / step.noise_multiplier)), (full, *sampled(other, 2.0 / step.noise_multiplier))]
+        return np.concatenate([loss for _, loss, _ in parts]), np.concatenate([p * mass for p, _, mass in parts])
+    loss, mass = sampled(step.batch_size / step.records, 2.0 / step.noise_multiplier)
+    if order == "add":
+        loss, mass = -loss, mass * np.exp(-loss)
+    inside = loss > 0.0
+    both = np.concatenate([loss[inside], -loss[inside], [0.0]])
+    masses = np.concatenate([mass[inside], (mass * np.exp(-loss))[inside], [0.0]])
+    masses[-1] = 1.0 - masses.sum()
+    return both, masses
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize(
+    ("step", "epsilon"), [(TruncatedStep(1.0, 0.1, 12, 100), 0.08), (FixedSizeStep(1.0, 16, 100), 0.7)]
+)
+def test_two_steps_are_a_double_sum(step, epsilon, order):
+    loss, mass = losses(step, order)
+    gain = -np.expm1(np.minimum(epsilon - loss[:, None] - loss, 0.0))
+    value, _, error = LossSums([(step.law(order), 2)], order, 40.0).log_delta(epsilon)
+    assert error < 1e-10
+    assert math.exp(value) == pytest.approx(float(mass @ gain @ mass), rel=2e-4)
+
+
+LAWS = [
+    MixtureStep(1.0, (0.0, 1.0, 2.0), (0.2, 0.6, 0.2)),
+    MixtureStep(1.0, (1.0, 2.0), (0.5, 0.5)),
+    SampledStep(0.5, (0.1,), adjacency="replace-one"),
+    TruncatedStep(2.0, 0.3, 20, 100),
+    FixedSizeStep(1.0, 16, 100),
+]
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize("step", LAWS)
+def test_densities_agree_with_the_contour(step, order):
+    """The two share nothing but the inputs."""
+    law = step.law(order)
+    floats = FloatComposition([(law, 6)], order)
+    epsilon = floats.mean + 0.3 * math.sqrt(floats.variance)
+    if not 0.0 < epsilon < 0.9 * floats.most:
+        epsilon = 0.3 * min(floats.most, 1.0)
+    (want,), _, (estimate,) = integrate(floats, np.array([epsilon]), 0, find_saddle(floats, floats.mean - epsilon))
+    value, _, error = LossSums([(law, 6)], order, 40.0).log_delta(epsilon)
+    assert abs(value - want) <= error + estimate
+    assert error < 1e-10
+
+
+def test_a_density_that_is_no_number_is_refused(monkeypatch):
+    step = MixtureStep(1.0, (0.0, 1.0), (0.9, 0.1)).law("remove")
+    ((_, one),) = step.densities("remove", 80.0)
+    for value, error in ((0.0, math.nan), (math.nan, 0.0)):
+        spoiled = one._replace(log_f=lambda lams, v=value, e=error: (one.log_f(lams)[0] + v, one.log_f(lams)[1] + e))
+        monkeypatch.setattr(step, "densities", lambda *_, s=spoiled: [(0.0, s)])
+        with pytest.raises(PrecisionError):
+            LossSums([(step, 3)], "remove", 40.0)
