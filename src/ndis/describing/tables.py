@@ -199,7 +199,7 @@ class StatisticTable:
 
 def report(template: str, path: Any, tables: Sequence[StatisticTable], receipt: Receipt, *, title: str) -> str:
     """Return a page with tables for readers, and write it to `path` if one is given."""
-    about = {"title": title, "version": __version__, "receipt": receipt, "free": FREE}
+    about = {"title": title, "version": __version__, "receipt": receipt}
     page = render(template, **about, tables=tables)
     if path is not None:
         write_file(path, page.encode(), name="path")
