@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
-from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within
+from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within, require
 from ndis._version import __version__
 from ndis.accountant.composition import law_of_pair
 from ndis.accountant.laws import Law, StepKind
@@ -25,7 +25,7 @@ from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
 Choice = Literal["worst", "remove", "add"]

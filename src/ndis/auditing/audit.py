@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from ndis._validate import require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet
@@ -16,7 +17,7 @@ from ndis.auditing.claim import Claim
 from ndis.auditing.guarantees import advice, call_of, described, exactly_drawn, prove
 from ndis.auditing.judge import judge, shortlist
 from ndis.auditing.report import AuditReport
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pages.text import several
 
 __all__ = ["audit"]

@@ -8,8 +8,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ndis._files import only_keys
-from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector
-from ndis.errors import ParameterError, require
+from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector, require
+from ndis.errors import ParameterError
 
 __all__ = ["Claim", "Proof", "claim_from_dict", "claim_to_dict"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from ndis._exact import down, root_down, root_up
 from ndis._groups import as_rate
-from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
+from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within, require
 from ndis.dpsgd import DPSGD
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
 from ndis.pages.text import several
 from ndis.pair import GaussianPair

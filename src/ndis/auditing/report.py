@@ -21,11 +21,11 @@ from typing import Any
 from markupsafe import Markup
 
 from ndis._files import check_format, loads, only_keys, read_bytes
-from ndis._validate import as_vector
+from ndis._validate import as_vector, require
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, Point, Witness, outcome_words, probability
-from ndis.errors import ParameterError, PrecisionError, require
+from ndis.errors import ParameterError, PrecisionError
 from ndis.pages.html import Page, chart, number, render
 from ndis.pages.text import equation, plain, unbroken
 

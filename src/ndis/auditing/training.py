@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
+from ndis._validate import require
 from ndis.auditing.audit import audit
 from ndis.auditing.claim import Claim, Proof, claim_to_dict
 from ndis.auditing.guarantees import call_of, described, statement
 from ndis.auditing.loop import REFUTED, SOUND, UNKNOWN, WITHOUT_THEOREM, TrainingLoop
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
-from ndis.errors import NdisError, PrecisionError, require
+from ndis.errors import NdisError, PrecisionError
 from ndis.pages.text import at_least, at_most, few, plain, several
 
 __all__ = ["Finding", "TrainingLoop", "TrainingReport", "audit_training"]

@@ -19,10 +19,10 @@ import numpy as np
 import scipy
 
 from ndis._files import only_keys
-from ndis._validate import as_scalar, as_vector
+from ndis._validate import as_scalar, as_vector, require
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
-from ndis.errors import NdisError, ParameterError, require
+from ndis.errors import NdisError, ParameterError
 from ndis.pages.text import few
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

@@ -17,8 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ndis._validate import require
 from ndis.cli.output import place_of
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 
 
 @dataclass(frozen=True)

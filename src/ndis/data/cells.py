@@ -47,6 +47,8 @@ _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
     unit: 86_400 * 10**power for unit, power in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
 }
+_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}  # of NumPy
+_KINDS |= {"U": "texts", "S": "texts", "T": "text"}
 _ARROW = {"boolean": "boolean", "number": "integer floating decimal", "text": "string large_string string_view"}
 _ARROW |= {"date": "date timestamp", "objects": "null"}  # types by their kind
 _FIELDS = ("year", "month", "day", "hour", "minute", "second", "microsecond", "fold")
@@ -83,10 +85,7 @@ def objects(cells: Sequence[Any]) -> NDArray[Any]:
     >>> objects([1, [2, 3]]).tolist()
     [1, [2, 3]]
     """
-    array = np.empty(len(cells), dtype=object)
-    for i, cell in enumerate(cells):
-        array[i] = cell
-    return array
+    return np.fromiter(cells, dtype=object, count=len(cells))
 
 
 def items_of(row: Any) -> list[Any] | None:
@@ -188,6 +187,15 @@ def kind_of(dtype: Any) -> str:
     """
     kind = getattr(dtype, "kind", "")
     return {"U": "text", "S": "bytes", "T": "text", "V": "records"}.get(kind, f"dtype {dtype}")
+
+
+def kind_of_array(dtype: np.dtype[Any]) -> str:
+    """Return the kind of a type of NumPy; text of fixed length may hold numbers, as lists do.
+
+    >>> [kind_of_array(np.dtype(each)) for each in ("f4", "U3", "M8[D]", "c8", "O")]
+    ['number', 'texts', 'date', 'dtype complex64', 'cells']
+    """
+    return kind_of(dtype) if dtype.kind == "f" and dtype.itemsize > 8 else _KINDS.get(dtype.kind, kind_of(dtype))
 
 
 # ---------------------------------------------------------------------- words

@@ -39,6 +39,7 @@ _LF, _CR, _QUOTE, _COMMA = 10, 13, 34, 44
 _NONE, _PLAIN, _RARE = 0, 1, 2  # no number; one that cannot leave the range of floats; any other
 _PLAIN_BYTES = 40
 _MARK = b"\xef\xbb\xbf"
+_NUMERIC = ("nan", "inf", "infinity")  # what else Python reads as a number
 
 
 def first_line(file: BinaryIO) -> bytes | None:
@@ -104,16 +105,9 @@ def header_names(path: Path, where: str) -> tuple[str, ...]:
 
 def _are_names(names: list[Any]) -> bool:
     words = all(isinstance(name, str) and name.strip() and name.isprintable() for name in names)
-    return bool(names) and words and len(set(names)) == len(names) and not any(map(_is_number, names))
-
-
-def _is_number(name: str) -> bool:
-    """Return whether a name reads as a number, NaN and infinity included: a line of data may hold those."""
-    try:
-        float(name)
-    except ValueError:
-        return not np.isnan(number(name))
-    return True
+    # A line of data may hold NaN and infinity as well.
+    numeric = words and any(not np.isnan(number(name)) or name.lower().strip(" +-") in _NUMERIC for name in names)
+    return bool(names) and words and len(set(names)) == len(names) and not numeric
 
 
 # ---------------------------------------------------------------------- numbers, compiled

@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndis.data.cells import Cells, Coded, numbers, truths
-from ndis.data.memory import memory_table, no_mask, pandas_cells, sparse_rows
+from ndis.data.frames import pandas_cells
+from ndis.data.memory import memory_table, no_mask
+from ndis.data.sparse import sparse_rows
 from ndis.data.table import Table, Wanted, column_blocks
 from ndis.errors import ParameterError
 
@@ -168,9 +170,9 @@ class _Declared:
         kind = _letter(declared)
         frame = hasattr(block, "iloc")
         columns = pandas_cells(block.iloc[rows, place], numeric) if frame else [np.asarray(block[rows, place])]
-        if numeric or (kind and kind in "iuf"):
-            return map(numbers, columns)
-        return map(_truth_codes, columns) if kind == "b" else columns
+        if kind == "b":
+            return map(_truth_codes, columns)
+        return map(numbers, columns) if numeric or (kind and kind in "iuf") else columns
 
 
 def _dense(block: Any) -> Any:

@@ -58,7 +58,7 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     if isinstance(data, tuple):
         if len(data) != 2:  # a tuple of two rows would be a pair
             raise ParameterError("data", "be rows, or a pair (X, y)", "another tuple")
-        if any(map(is_path, data)):
+        if any(map(is_paths, data)):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
         if any(map(is_dask, data)):
             remedy = "RandomProjection.release reduces one, with its targets named among its columns"
@@ -107,9 +107,9 @@ def _shaped(schema: Schema, data: Any) -> Any:
     A row has all columns of the schema, or all but the target. Any other item is a missing record.
     """
     features, width = len(schema.columns), len(schema.columns) + (schema.target is not None)
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], list):
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], list) and not is_paths(data[0]):
         return _matrix(data[0], features, features), data[1]
-    return _matrix(data, features, width) if isinstance(data, list) and not isinstance(data, Files) else data
+    return _matrix(data, features, width) if isinstance(data, list) and not is_paths(data) else data
 
 
 def _matrix(rows: list[Any], least: int, width: int) -> NDArray[Any]:

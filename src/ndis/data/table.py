@@ -34,7 +34,6 @@ Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its num
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
 _TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
-DIFFERENT = "have columns of equal length", "different lengths"
 _EXACT = 1 << 53  # whole numbers below it are floats
 
 
@@ -222,11 +221,6 @@ class Rows:
     names: tuple[str, ...] = ()
 
     @property
-    def device(self) -> str | None:
-        """Return the torch device that holds the rows."""
-        return self.table.device
-
-    @property
     def is_dask(self) -> bool:
         """Return whether the rows live in the partitions of a dask collection."""
         return self.table.partitions is not None
@@ -276,7 +270,7 @@ class Rows:
         return self.table.reduced(lambda table: each(table.read(groups)), join)
 
 
-def together(streams: Sequence[Iterator[Sequence[Any]]], unequal: tuple[str, str] = DIFFERENT) -> Iterator[list[Any]]:
+def together(streams: Sequence[Iterator[Sequence[Any]]]) -> Iterator[list[Any]]:
     """Yield the blocks of several streams of the same rows, cut at the same rows; another number of rows is refused.
 
     >>> list(together([iter([["ab"], ["c"]]), iter([["x"], ["yz"]])]))
@@ -288,12 +282,17 @@ def together(streams: Sequence[Iterator[Sequence[Any]]], unequal: tuple[str, str
             while held[i] is not None and not (len(held[i]) and len(held[i][0])):
                 held[i] = next(stream, None)
         if any(block is None for block in held):
-            if not all(block is None for block in held):
-                raise ParameterError("data", *unequal)
+            same_length(0 if block is None else 1 for block in held)
             return
         count = min(len(block[0]) for block in held)
         yield [column[:count] for block in held for column in block]
         held = [[column[count:] for column in block] for block in held]
+
+
+def same_length(lengths: Iterable[int | None]) -> None:
+    """Refuse columns of different lengths; None stands for one that is not known before it is read."""
+    if len({length for length in lengths if length is not None}) > 1:
+        raise ParameterError("data", "have columns of equal length", "different lengths")
 
 
 def pieces_together(columns: Iterable[Iterable[Cells]]) -> Iterator[list[Cells]]:
@@ -315,7 +314,7 @@ def column_blocks(
     return cells
 
 
-def side_by_side(tables: Sequence[Table], unequal: tuple[str, str] = DIFFERENT) -> Table:
+def side_by_side(tables: Sequence[Table]) -> Table:
     """Return one table, without names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
@@ -324,7 +323,7 @@ def side_by_side(tables: Sequence[Table], unequal: tuple[str, str] = DIFFERENT) 
         return tables[side].cells(((place - cuts[side], numeric),))
 
     kinds = tuple(kind for table in tables for kind in table.kinds)
-    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted], unequal))
+    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted]))
 
 
 # ---------------------------------------------------------------------- columns

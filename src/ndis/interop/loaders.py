@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ndis._validate import warn_caller
+from ndis._validate import require, warn_caller
 from ndis.auditing.claim import Claim
 from ndis.auditing.training import TrainingLoop, TrainingReport, audit_training
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 
 History = tuple[tuple[float, float, int], ...]  # noise multiplier, rate, steps
 

@@ -162,7 +162,7 @@ def _scaled(rows: Rows, scale: float) -> Rows:
             yield [block[:, i] for i, _ in wanted]
 
     kinds = (frozenset({"number"}),) * sum(rows.widths)
-    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.device).matrix()
+    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.table.device).matrix()
 
 
 def ridge_from_gram(

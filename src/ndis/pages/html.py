@@ -17,7 +17,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from ndis._files import write_file
-from ndis.errors import require
+from ndis._validate import require
 from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
 __all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]

@@ -72,7 +72,7 @@ def test_a_pair_of_features_and_targets(rows: np.ndarray, expected: Gram) -> Non
     assert not empty.integers.any()
     with pytest.raises(ParameterError, match="list of paths"):
         exact_gram(("a.parquet", "b.parquet"), **options)
-    with pytest.raises(ParameterError, match="pair"):
+    with pytest.raises(ParameterError, match="columns of equal length"):
         exact_gram((rows[:, :3], rows[:9, 3]), **options)
     with pytest.raises(ParameterError, match="columns and targets must be left out"):
         exact_gram((rows[:, :3], rows[:, 3]), **OPTIONS)

@@ -200,8 +200,7 @@ def test_resident_and_pinned_rows_have_the_same_bits(
 
 
 def test_the_second_pass_brings_rows_from_a_device_over(fake_torch: ModuleType) -> None:
-    fake_torch.strided = "strided"  # type: ignore[attr-defined]
-    fake_torch.Tensor.layout, fake_torch.Tensor.detach = "strided", lambda tensor: tensor
+    fake_torch.Tensor.layout, fake_torch.Tensor.detach = "torch.strided", lambda tensor: tensor
     x = rows()
     gram = exact_gram(x, row_norm_bound=1.3)
     tensor = fake_torch.from_numpy(x, "cuda")

@@ -79,7 +79,7 @@ def test_targets_are_read_after_the_ledger_has_reserved(
 
     monkeypatch.setattr(_logistic_regression, "label_codes", spied(_logistic_regression.label_codes))
     monkeypatch.setattr(table, "numbers", spied(table.numbers))
-    with pytest.raises(ParameterError, match="equally many rows"):
+    with pytest.raises(ParameterError, match="columns of equal length"):
         model.fit(X, targets[1:])
     if covered:
         model.fit(X, targets)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import as_size
+from ndis._validate import as_size, require
 from ndis.auditing.candidates import laws
 from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
 from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
@@ -26,7 +26,7 @@ from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, 
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counted, screen
 from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile

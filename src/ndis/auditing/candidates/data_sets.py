@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_size, as_vector, as_within
+from ndis._validate import Adjacency, as_size, as_vector, as_within, require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pages.text import plain, several
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import Floats, as_size
+from ndis._validate import Floats, as_size, require
 from ndis.data.table import Rows, Table
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
 from ndis.pages.text import several
 

@@ -36,8 +36,8 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
 from ndis._exact import ExactArray
-from ndis._validate import Floats, as_count, as_covariance
-from ndis.errors import NdisError, ParameterError, require
+from ndis._validate import Floats, as_count, as_covariance, require
+from ndis.errors import NdisError, ParameterError
 from ndis.pair import GaussianPair
 
 Algorithm = Callable[[Any], Any]

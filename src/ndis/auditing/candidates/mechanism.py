@@ -30,14 +30,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, down, exact_array, plus_diagonal, root_down, up
-from ndis._validate import Floats
+from ndis._validate import Floats, require
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, brief
 from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import Candidate, Candidates, both_orders
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import worst_rows

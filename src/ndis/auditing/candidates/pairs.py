@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._files import only_keys
-from ndis._formulas import reverse_shift
-from ndis._validate import Floats
+from ndis._search import reverse_shift
+from ndis._validate import Floats, require
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.spectrum.batch import checked_rows, log_delta_batch

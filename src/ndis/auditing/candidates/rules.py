@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size
+from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size, require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pages.text import several
 
 _MOVES = 0.3  # how often a climb turns to another row that is replaced

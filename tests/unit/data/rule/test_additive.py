@@ -27,7 +27,7 @@ import scipy.sparse
 import ndis.data.csv
 import ndis.data.dask
 import ndis.data.files
-import ndis.data.memory
+import ndis.data.sparse
 import ndis.data.table
 from helpers.cases import quick
 from ndis import Schema
@@ -168,7 +168,7 @@ SOURCES: dict[str, Make] = {
 @pytest.fixture(params=[1, 3, 1000])
 def step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """Rows of a block, and bytes of a read of a CSV file."""
-    for module in (ndis.data.memory, ndis.data.files, ndis.data.table):
+    for module in (ndis.data.sparse, ndis.data.files, ndis.data.table):
         monkeypatch.setattr(module, "rows_per_read", lambda width: request.param)
     blocks = functools.partial(ndis.data.csv.line_blocks, block=5 * request.param)
     monkeypatch.setattr(ndis.data.files, "line_blocks", blocks)

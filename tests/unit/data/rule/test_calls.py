@@ -50,7 +50,7 @@ ALLOWED: dict[str, str] = {
     "a copy, a shape or a constant; it looks at no value":
         "np.append np.arange np.array np.asarray np.ascontiguousarray np.concatenate np.datetime_data np.dtype "
         "np.empty np.eye np.frombuffer np.full np.iinfo np.stack np.zeros .copy .ravel .reshape .tolist .item "
-        "np.packbits np.ones np.asanyarray np.broadcast_to np.hstack",
+        "np.packbits np.ones np.fromiter np.asanyarray np.broadcast_to np.hstack",
     "counts and places, as integers; a cell adds its own":
         "np.cumsum np.diff np.repeat .at np.flatnonzero np.bincount np.argsort np.searchsorted .any .all .sum .count "
         ".integers .merge .update .finish",
