@@ -34,8 +34,8 @@ ABOVE = {
     "data/schema/preview.py": "quantiles",  # of public rows
 }
 PARTS = {  # functions that read cells in files that mostly work with released values
-    "learn/_linear_regression.py": "weighted_rows _numbers",
-    "learn/_estimator.py": "private_rows private_targets as_array _by_type in_memory_only _fitted_rows _target_numbers",
+    "learn/_rows.py": "private_rows private_targets as_array _by_type weighted_rows _numbers",
+    "learn/_estimator.py": "in_memory_only _fitted_rows _target_numbers",
     "mechanisms/rows.py": "encoded_rows clipped_count",
 }
 RELEASED = ("description", "statistics", "tables")  # of `describing`: they answer from what was released
