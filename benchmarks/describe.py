@@ -1,11 +1,12 @@
 """Coverage and length of the intervals of `ndis.describe`, beside those without privacy.
 
-    python -m benchmarks.describe [--draws N] [--epsilon E] [table ...]
+    python -m benchmarks.describe [--draws N] [--epsilon E] [--fits] [table ...]
 
 Every draw makes a new table and a new release. The truth is that of two million records. The intervals without privacy
 are Student's (means, groups, differences), that of the delta method with fourth moments (variances), Fisher's
 (correlations), that of least squares (regression) and order statistics (quantiles). Means of one number in one grouping
-are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public.
+are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public. `--fits` compares
+the regressions of a description with fits of `PrivateLinearRegression` with the same budget and columns instead.
 """
 
 from __future__ import annotations
@@ -238,14 +239,35 @@ def group_means(draws: int, epsilon: float) -> None:
         print(f"{table}: mean of {name} by {by}: {ratio:.2f} times the error of Laplace noise with public sizes")
 
 
+def fits(table: str, draws: int, epsilon: float) -> None:
+    """Print standard errors of the regression of a description over those of a fit with the same budget."""
+    make, n, spec, target, on = TABLES[table]
+    schema = ndis.Schema({name: spec[name] for name in on}, target=(target, *spec[target]))
+    ratios = []
+    for seed in range(draws):
+        rows = make(n, np.random.default_rng(seed))
+        d = ndis.describe(rows, schema=ndis.Schema(spec), epsilon=epsilon, delta=1e-6)
+        model = ndis.learn.PrivateLinearRegression(epsilon=epsilon, delta=1e-6, schema=schema).fit_data(rows)
+        ratios.append(d.regress(target, on=on).standard_error / model.summary().standard_error)
+    medians = zip([*on, "(intercept)"], np.median(ratios, axis=0), strict=True)
+    shown = ", ".join(f"{name} {ratio:.1f}" for name, ratio in medians)
+    print(f"{table}, {target}, {draws} draws: errors of a description over those of a fit: {shown}")
+
+
 def main() -> None:
     """Read the options and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="*", default=list(TABLES))
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--epsilon", type=float, default=1.0)
+    parser.add_argument("--fits", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.fits:
+        for table in given.tables:
+            if TABLES[table][4]:
+                fits(table, given.draws, given.epsilon)
+        return
     for table in given.tables:
         coverage(table, given.draws, given.epsilon)
     group_means(min(given.draws, 100), given.epsilon)

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.errors import ParameterError, require
+from ndis._validate import require
+from ndis.errors import ParameterError
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,12 +15,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
-from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within
+from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within, require
 from ndis._version import __version__
 from ndis.accountant.composition import law_of_pair
 from ndis.accountant.laws import Law, StepKind
@@ -28,9 +25,8 @@ from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-from ndis.spectrum.origins import DenseOrigin
 
 Choice = Literal["worst", "remove", "add"]
 
@@ -305,7 +301,7 @@ def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
             "reverse": o.reverse,
             "copies": o.copies,
             "arrays": {
-                key: (a.astype(str) if a.dtype == object else a).tolist()  # fractions as text
+                key: [str(x) for x in a] if a.dtype == object else a.tolist()
                 for key, a in zip(_KINDS[o.kind].required + _KINDS[o.kind].optional, o.arrays, strict=True)
             },
         }
@@ -328,28 +324,19 @@ def _origin_from_json(name: str, result: Any) -> GaussianPair:
     require(type(copies) is int, f"copies in {name}", "be a whole number of at least 1", repr(copies))
     arrays = only_keys(f"arrays in {name}", item["arrays"], _KINDS[kind].required + _KINDS[kind].optional)
     if kind == "excess":
-        exact = {key: _rationals(f"{key} in {name}", arrays[key]).tolist() for key in ("excess", "shift")}
-        arrays = {**arrays, **exact}
-    if kind == "dense" and isinstance(arrays["mean_p"], list) and isinstance((arrays["mean_p"] or [0])[0], str):
-        fractions = tuple(_rationals(f"{key} in {name}", arrays[key]) for key in _KINDS[kind].required)
-        near = GaussianPair.from_moments(*(array.astype(np.float64) for array in fractions))
-        pair = replace(near, origins=(DenseOrigin(fractions),))
-    else:
-        pair = _KINDS[kind].make(**arrays)
+        arrays = {**arrays, **{key: _rationals(f"{key} in {name}", arrays[key]) for key in ("excess", "shift")}}
+    pair = _KINDS[kind].make(**arrays)
     if reverse:
         pair = pair.reversed()
     return pair if copies == 1 else pair.repeat(copies)
 
 
-def _rationals(name: str, result: Any) -> NDArray[Any]:
-    """Rationals that were written as text, within the range of floats."""
-    texts = np.array(result, dtype=object)
+def _rationals(name: str, result: Any) -> list[Fraction]:
+    """Rationals that were written as text."""
     try:
-        if texts.ndim and all(isinstance(text, str) for text in texts.flat):
-            exact = np.array([*map(Fraction, texts.flat), None], dtype=object)[:-1].reshape(texts.shape)
-            exact.astype(np.float64)
-            return exact
-    except (ValueError, ArithmeticError):
+        if isinstance(result, list) and all(isinstance(text, str) for text in result):
+            return [Fraction(text) for text in result]
+    except (ValueError, ZeroDivisionError):
         pass
     raise ParameterError(name, "be a list of rationals as text", f"{result!r:.80}")
 

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, over
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
@@ -43,6 +43,18 @@ _INSIDE = ("ndis", "sklearn", "opacus", "contextlib")  # what stands between a u
 def _brief(value: Any) -> str:
     text = np.array2string(np.asarray(value), threshold=6, precision=6, separator=", ").replace("\n", "")
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def require(good: object, name: str, rule: str, got: object, remedy: str = "") -> None:
+    """Refuse a public argument unless its rule holds. Say what holds: NaN fails every comparison.
+
+    >>> require(0.0 < 2.0 <= 1.0, "rate", "be above 0 and at most 1", 2.0)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: rate must be above 0 and at most 1; got 2.0
+    """
+    if not good:
+        raise ParameterError(name, rule, got, remedy)
 
 
 def _checked(name: str, value: T, good: Any, rule: str) -> T:

@@ -28,10 +28,11 @@ from ndis._validate import (
     broadcast_vectors,
     broadcasts,
     exponential,
+    require,
     shaped,
     single,
 )
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.spectrum.chi_square import ChiSquareLaw, quadratic_form, weighted_sum
 from ndis.spectrum.invariants import Invariants
 
@@ -260,23 +261,6 @@ class GeneralizedChiSquare:
     def std(self) -> float:
         """Return the standard deviation."""
         return self._law.spread * self._unit
-
-    def skewness(self) -> float:
-        """Third standardised cumulant; a point mass has none.
-
-        >>> import ndis
-        >>> round(ndis.GeneralizedChiSquare(5.0, 8.0).skewness(), 12)
-        1.0
-        """
-        return self._standardised(3)
-
-    def kurtosis(self) -> float:
-        """Excess kurtosis, the fourth standardised cumulant; a point mass has none."""
-        return self._standardised(4)
-
-    def _standardised(self, n: int) -> float:
-        require(not self._law.constant, "the variance", "be positive for a standardised moment", 0.0)
-        return self._law.cumulant(n) / self._law.spread**n
 
     def support(self) -> tuple[float, float]:
         """Ends of the support. It is bounded by `shift` if there is no Gaussian term and all weights have one sign.

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._files import check_format, loads, only_keys
-from ndis._run_search import NEARLY_ALL, RunSearch
 from ndis._search import budget
-from ndis._stages import SAMPLERS, USUAL, Sampling, Stage, as_plan, as_stage, missing
-from ndis._validate import Adjacency, Floats, as_count, as_counts, as_floats, as_one_probability, broadcasts, shaped
+from ndis._stages import NEARLY_ALL, SAMPLERS, USUAL, RunSearch, Sampling, Stage, as_plan, as_stage, missing
+from ndis._validate import Adjacency, Floats, as_count, as_counts, as_one_probability, broadcasts, require, shaped
 from ndis._version import __version__
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
@@ -221,7 +220,7 @@ class DPSGD:
         array([0.293757, 1.84096 ])
         """
         d = as_one_probability("delta", delta)
-        given = as_floats("steps", steps)
+        given = np.asarray(steps)
         numbers = [int(n) for n in as_counts("steps", given.ravel()).tolist()]
         return shaped(np.array(self._epsilons(numbers, d)), given.shape)
 

@@ -37,18 +37,6 @@ class ParameterError(NdisError, ValueError):
         return _parameter_error, (str(self), self.name)  # so that it leaves a worker process unchanged
 
 
-def require(good: object, name: str, rule: str, got: object, remedy: str = "") -> None:
-    """Refuse a public argument unless its rule holds. Say what holds: NaN fails every comparison.
-
-    >>> require(0.0 < 2.0 <= 1.0, "rate", "be above 0 and at most 1", 2.0)
-    Traceback (most recent call last):
-    ...
-    ndis.errors.ParameterError: rate must be above 0 and at most 1; got 2.0
-    """
-    if not good:
-        raise ParameterError(name, rule, got, remedy)
-
-
 def _parameter_error(message: str, name: str) -> ParameterError:
     error = ParameterError.__new__(ParameterError, message)
     error.args, error.name = (message,), name

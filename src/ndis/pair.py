@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._formulas import reverse_shift
+from ndis._search import reverse_shift
 from ndis._validate import (
     Floats,
     as_count,
@@ -28,10 +28,11 @@ from ndis._validate import (
     broadcast_vectors,
     broadcasts,
     exponential,
+    require,
     shaped,
 )
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.spectrum import certified, evaluate
 from ndis.spectrum import origins as given
 from ndis.spectrum.invariants import LEAST_SHIFT
@@ -420,7 +421,7 @@ class GaussianPair:
 
     @broadcasts
     def log_moment(self, s: ArrayLike) -> float | Floats:
-        """Return K(s) = log E_p e^{sL} of the loss L; infinite outside `moment_domain`. It broadcasts.
+        """Return K(s) = log E_p e^{sL} of the loss L; infinite where it does not exist. It broadcasts.
 
         >>> import ndis
         >>> pair = ndis.GaussianPair.from_ratios(2.0)
@@ -429,16 +430,6 @@ class GaussianPair:
         """
         points = as_floats("s", s)
         return shaped(log_moment(self.form, points.ravel()), points.shape)
-
-    @property
-    def moment_domain(self) -> tuple[float, float]:
-        """Return the open interval of s on which K(s) is finite.
-
-        >>> import ndis
-        >>> ndis.GaussianPair.from_ratios([3.0, 0.5]).moment_domain
-        (-2.0, 0.5)
-        """
-        return self.form.domain
 
     @broadcasts
     def renyi(self, order: ArrayLike) -> float | Floats:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ndis._validate import Floats, as_vector
-from ndis.errors import ParameterError, require
+from ndis._validate import Floats, as_vector, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 
 __all__ = ["epsilon_grid", "plot_epochs", "plot_profile"]

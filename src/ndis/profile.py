@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._attained import attained_delta
-from ndis._batches import BatchedProfile
+from ndis._batches import attained_delta
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -42,6 +41,7 @@ from ndis._validate import (
     as_scalar,
     broadcasts,
     exponential,
+    require,
     shaped,
     single,
     warn_caller,
@@ -49,7 +49,7 @@ from ndis._validate import (
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
 from ndis.enclosure import Enclosure, largest
-from ndis.errors import ParameterError, require
+from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile
 from ndis.risk import Risks
@@ -60,7 +60,7 @@ _LOG_OF_ZERO = -800.0  # δ below e^-800 is the float 0
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class PrivacyProfile(BatchedProfile, Risks):
+class PrivacyProfile(Risks):
     """A profile says how private a mechanism is for one record: δ at every ε, the worse of both orders.
 
     Parameters

@@ -20,12 +20,13 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from ndis._balls import precision
+from ndis._batches import BatchedProfile
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
-from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, shaped
+from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
-from ndis.errors import PrecisionError, require
+from ndis.errors import PrecisionError
 from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
 
@@ -66,24 +67,42 @@ class CertifiedMu(NamedTuple):
     slack: float
 
 
-def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: float, calm: float = _CALM) -> Floats:
+def largest_power(delta: Callable[..., Any], alpha: Floats, advantage: float, calm: float = _CALM) -> Floats:
     """Return the least δ(ε) + e^ε α over real ε, for each α: no test of level α has more power (thm:tradeoff).
 
-    `advantage` is about δ(0), for a guess, and `calm` the relative change that ends the search. The sum is convex in
-    e^ε, so it falls and then rises. Windows of seven places close in on the lowest one: around the lowest place of a
-    polynomial through log δ, or over the whole of what is left if that failed once, as it does where the orders cross.
+    `advantage` is about δ(0), for a guess, and `calm` the relative change that ends a search. One order is searched
+    first, which is quicker. Where the other one has no more at the lowest place, that is the answer.
 
-    >>> equal = lambda e: np.maximum(0.0, -np.expm1(e))  # two equal laws
+    >>> equal = lambda e, order: np.maximum(0.0, -np.expm1(e))  # two equal laws
     >>> largest_power(equal, np.array([0.25, 1.0]), 0.0).round(12)
     array([0.25, 1.  ])
     """
     level = np.log(np.maximum(alpha, _LEAST_LEVEL))
-    best, todo = np.zeros(alpha.size), np.arange(alpha.size)  # log of the power
     shift = min(max(2.0 * float(scipy.special.ndtri(0.5 + 0.5 * advantage)), 1e-6), 30.0)
-    centre = shift * (-scipy.special.ndtri(np.clip(alpha, _LEAST_LEVEL, 0.999)) - 0.5 * shift)
-    gap, smooth, aim = np.full(alpha.size, _FIRST_GAP * shift), np.full(alpha.size, True), np.zeros(alpha.size)
-    left, right = np.full(alpha.size, -math.inf), np.full(alpha.size, math.inf)
-    last = _WINDOW.size - 1
+    guess = shift * (-scipy.special.ndtri(np.clip(alpha, _LEAST_LEVEL, 0.999)) - 0.5 * shift)
+    less, place = _lowest_powers(lambda e: delta(e, order="remove"), level, guess, shift, calm)
+    with np.errstate(divide="ignore"):
+        power = np.maximum(less, np.logaddexp(np.log(delta(place, order="add")), place + level))
+    more = ~(power <= less + calm)
+    if more.any():
+        both = _lowest_powers(lambda e: delta(e, order="worst"), level[more], guess[more], shift, calm)[0]
+        power[more] = np.minimum(power[more], both)
+    return np.asarray(np.exp(np.minimum(power, 0.0)))
+
+
+def _lowest_powers(
+    delta: Callable[[Floats], Any], level: Any, guess: Any, shift: float, calm: float
+) -> tuple[Floats, Floats]:
+    """Return the least log(δ(ε) + e^(ε + level)) that was found, at most 0, and its ε, for each level.
+
+    The sum is convex in e^ε, so it falls and then rises. Windows of seven places close in on the lowest one: around the
+    lowest place of a polynomial through log δ, or over the whole of what is left if that failed once, as it does where
+    the orders cross.
+    """
+    best, place, last = np.zeros(level.size), guess.copy(), _WINDOW.size - 1
+    todo: Any = np.arange(level.size)
+    gap: Any = np.full(level.size, _FIRST_GAP * shift)
+    centre, aim, smooth, left, right = guess, best.copy(), gap == gap, best - math.inf, best + math.inf
     for _ in range(_WINDOWS):
         grid = np.clip(centre[:, None] + gap[:, None] * _WINDOW, -_MAX_EPSILON, _MAX_EPSILON)
         places, where = np.unique(grid, return_inverse=True)
@@ -91,6 +110,7 @@ def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: f
             logs = np.maximum(np.log(delta(places)), _LOG_LEAST)[where].reshape(grid.shape)
         power = np.logaddexp(logs, grid + level[todo, None])
         low, rows = power.argmin(axis=1), np.arange(todo.size)
+        place[todo] = np.where(power[rows, low] < best[todo], grid[rows, low], place[todo])
         best[todo] = np.minimum(best[todo], power[rows, low])
         settled = np.abs(best[todo] - aim) <= calm  # as the last window foretold
         left = np.maximum(left, np.where(low > 0, grid[rows, np.maximum(low - 1, 0)], -math.inf))
@@ -105,7 +125,7 @@ def largest_power(delta: Callable[[Floats], Floats], alpha: Floats, advantage: f
         todo, centre, gap, left, right, smooth, aim = (a[going] for a in (todo, centre, gap, left, right, smooth, aim))
         if not todo.size:
             break
-    return np.asarray(np.exp(best))
+    return best, place
 
 
 def _lowest(logs: Floats, line: Floats, gap: Floats, inside: Any) -> tuple[Floats, Floats]:
@@ -216,16 +236,13 @@ def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
     return True
 
 
-class Risks:
+class Risks(BatchedProfile):
     """Methods of a privacy profile that say its risks in plain numbers."""
 
-    failure_probability: float
-    groups: tuple[Any, ...]
     delta: Any
     epsilon: Any
     certified_epsilon: Any
     _certify: Any
-    attained: Any
     _compositions: Any
 
     def _upper_deltas(self, epsilon: Floats, order: Any = "worst") -> Floats:
@@ -275,7 +292,7 @@ class Risks:
         0.740488977
         """
         level = as_share("alpha", alpha)
-        power = largest_power(lambda e: np.asarray(self.delta(e)), level.ravel(), self._advantage)
+        power = largest_power(self.delta, level.ravel(), self._advantage)
         return shaped(np.minimum(1.0 - power, 1.0 - level.ravel()), level.shape)
 
     @broadcasts

@@ -148,15 +148,13 @@ def test_a_lifted_gaussian_process_on_its_data():
     assert 0 < report.delta_possible < 1e-5
 
 
-def test_laws_in_fractions_are_not_rounded():
-    """A mean in thirds against the same pair in whole numbers: told from both neighbouring floats of its δ."""
+def test_laws_in_fractions_count_as_their_floats():
     third = lambda data: (exact_array([Fraction(len(data), 3)]), exact_array([[Fraction(1)]]))  # noqa: E731
-    low, high = GaussianPair.from_diagonal(1.0, 9.0, 0.0, 9.0).certify(0.3, relative_width=1e-20)
-    below, above = (audit(Claim(0.3, delta), algorithm=third, data=np.zeros((2, 1))) for delta in (low, high))
-    assert below.refuted
-    assert not above.refuted
-    assert not above.undecided
-    assert below.to_json()
+    delta = GaussianPair.from_diagonal(1.0, 9.0, 0.0, 9.0).delta(0.3)
+    claims = [Claim(0.3, delta * (1.0 + slack)) for slack in (-1e-5, -1e-9, 1e-5)]
+    reports = [audit(claim, algorithm=third, data=np.zeros((2, 1)), search=Search(seconds=0)) for claim in claims]
+    assert [report.refuted for report in reports] == [True, False, False]
+    assert [report.undecided for report in reports] == [False, True, False]
 
 
 def test_an_upper_bound_alone_convicts_nobody():

@@ -190,8 +190,6 @@ def test_point_mass(law):
     assert (law.mean(), law.var(), law.support(), law.ppf(0.3)) == (2.0, 0.0, (2.0, 2.0), 2.0)
     assert law.rvs(2, random_state=0).tolist() == [2.0, 2.0]
     assert law.cgf(3.0) == 6.0
-    with pytest.raises(ParameterError, match="the variance must be positive"):
-        law.skewness()
 
 
 # ---------------------------------------------------------------- digits that are easily lost
@@ -277,9 +275,8 @@ def test_quantiles_at_zero_and_one():
 
 def test_moments_of_a_chi_square():
     law = GeneralizedChiSquare(1.0, 5.0, 3.0)
-    mean, var, skew, kurt = stats.ncx2(5, 3).stats("mvsk")
+    mean, var = stats.ncx2(5, 3).stats("mv")
     assert (law.mean(), law.var(), law.std()) == (float(mean), float(var), math.sqrt(var))
-    assert (law.skewness(), law.kurtosis()) == pytest.approx((float(skew), float(kurt)), rel=1e-13)
 
 
 def test_cgf():

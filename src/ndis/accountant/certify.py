@@ -34,7 +34,7 @@ import numpy as np
 from flint import acb, arb
 
 from ndis._balls import Ball, outward, precision
-from ndis._formulas import chernoff_factor_ball
+from ndis._search import chernoff_factor_ball
 from ndis._validate import as_scalar
 from ndis.accountant.laws import BallLaw
 from ndis.accountant.laws.plain import PlainBalls

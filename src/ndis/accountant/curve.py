@@ -92,7 +92,7 @@ class UpperCurve:
             parts[i], lost, some = (above, n), lost + n * infinite, True
         if some:
             self.lost, tail = outward(lost).upper, math.sqrt(-2.0 * math.log(size))
-            distance = math.sqrt(tail**2 + 2.0 * end) - tail  # of two Gaussians with about this δ at the end
+            distance = math.sqrt(tail**2 + 2.0 * end) - tail  # two Gaussians have about this δ at the end
             parts.append((PlainBalls(Directions([], arb(_SMOOTH * distance**2))), 1))
         return some
 

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from ndis._balls import outward, precision
-from ndis._formulas import log_mixture
+from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
 from ndis.accountant.laws.allocation import Allocation

@@ -28,8 +28,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ndis._formulas import chernoff_factor
-from ndis._search import newton_epsilon
+from ndis._search import chernoff_factor, newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
 from ndis.accountant.few import few_steps

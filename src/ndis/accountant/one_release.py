@@ -27,7 +27,7 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, climb, outward, precision
-from ndis._formulas import log_mixture_ball
+from ndis._search import log_mixture_ball
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import product, sampled_view
 from ndis.enclosure import Enclosure

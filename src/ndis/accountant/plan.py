@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndis._formulas import chernoff_factor
-from ndis._search import least_point
+from ndis._search import chernoff_factor, least_point
 from ndis.accountant.laws import BallLaw
 from ndis.errors import PrecisionError
 

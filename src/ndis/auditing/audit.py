@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from ndis._validate import require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.algorithm import from_algorithm
-from ndis.auditing.candidates.edits import DataSet, as_data_set
+from ndis.auditing.candidates.edits import DataSet
 from ndis.auditing.candidates.laws import Algorithm
 from ndis.auditing.candidates.mechanism import from_mechanism
 from ndis.auditing.candidates.pairs import from_pairs
@@ -31,6 +32,7 @@ _DISAGREE = (
     "mechanism is false on these data"
 )
 _REMOVALS = Search()
+_SKETCH = "# a sketch of the call: put your own objects in place of the names and of every …"
 _AGAIN = (
     "# or certify the pair shown again, from the JSON of this report",
     "from ndis.auditing import AuditReport",
@@ -105,10 +107,9 @@ def audit(
         raise ParameterError("claim", "be a Claim", type(claim).__name__, "write ndis.Claim(epsilon=…, delta=…)")
     sources = {"pairs": pairs, "algorithm": algorithm, "mechanism": mechanism}
     chosen = [name for name, value in sources.items() if value is not None]
-    if len(chosen) != 1:
-        raise ParameterError("pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
+    require(len(chosen) == 1, "pairs, algorithm or mechanism", "be given, one of them", " and ".join(chosen) or "none")
     kind, value = chosen[0], sources[chosen[0]]
-    table = None if data is None else as_data_set(data)
+    table = data if data is None or isinstance(data, DataSet) else DataSet(data)
     rows = None
     if table is None and search.neighbours is not None:
         raise ParameterError("neighbours", "come with data", "none")
@@ -142,7 +143,7 @@ def audit(
         judgement.epsilon_refuted,
         witness.enclosure.lower,
         tried,
-        candidates.how or _given(tried),
+        candidates.how or (f"{several(tried, 'pair')} given by the user, who says that these are neighbours",),
         missing,
         _reproduce(claim, kind, value, table, rows, search.random_state),
         notes,
@@ -159,19 +160,12 @@ def audit(
     )
 
 
-def _given(tried: int) -> tuple[str, ...]:
-    verb = "it is a pair" if tried == 1 else "they are pairs"
-    return (f"{several(tried, 'pair')} given by the user; the audit takes on trust that {verb} of neighbours",)
-
-
 def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int) -> str:
     """Write the call, with the names and digests of its arguments."""
-    made = call_of(value) if kind == "mechanism" and data is None else None
-    if made is not None:
-        lines, given = ["import ndis", made[0]], made[1]
-    else:
-        lines = ["# a sketch of the call: put your own objects in place of the names and of every …"]
-        given = {"pairs": "…", "algorithm": _name(value), "mechanism": type(value).__name__}[kind]
+    made = call_of(value) if kind == "mechanism" else None
+    named = {"pairs": "…", "algorithm": _name(value), "mechanism": type(value).__name__}[kind]
+    lines = [] if made is not None and data is None else [_SKETCH]
+    lines, given = (lines, named) if made is None else ([*lines, "import ndis", made[0]], made[1])
     if data is not None:
         given += f", data=…, search=Search(…, random_state={random_state})"
     if rows is not None:

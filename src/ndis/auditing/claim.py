@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from ndis._files import only_keys
-from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector
+from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector, require
 from ndis.errors import ParameterError
 
 __all__ = ["Claim", "Proof", "claim_from_dict", "claim_to_dict"]
@@ -46,8 +46,7 @@ class Claim:
         pairs = zip(self.epsilon, self.delta, strict=True) if several else [(self.epsilon, self.delta)]
         points = sorted((as_not_negative("epsilon", e), as_scalar("delta", d)) for e, d in pairs)
         for _, delta in points:
-            if not 0 <= delta < 1:
-                raise ParameterError("delta", "be at least 0 and below 1", delta)
+            require(0 <= delta < 1, "delta", "be at least 0 and below 1", delta)
         as_adjacency(self.adjacency)
         for name, values in zip(("epsilon", "delta"), zip(*points, strict=True), strict=True):
             object.__setattr__(self, name, values if several else values[0])
@@ -133,6 +132,5 @@ class Proof:
         item = only_keys("proof", plain, ("theorem", "statement", "assumptions"))
         texts = item["assumptions"]
         values = (item["theorem"], item["statement"], *(texts if isinstance(texts, list) else [None]))
-        if not all(isinstance(text, str) for text in values):
-            raise ParameterError("proof", "hold sentences", "other values")
+        require(all(isinstance(text, str) for text in values), "proof", "hold sentences", "other values")
         return cls(item["theorem"], item["statement"], tuple(texts))

@@ -20,13 +20,14 @@ from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError
 from ndis.mechanisms.gaussian import GaussianMechanism, unit_noise
 from ndis.mechanisms.sketch_law import smallest_ridge
-from ndis.pages.text import at_least, at_most, equation, plain
+from ndis.pages.text import at_least, at_most, equation, few, plain
 from ndis.worst_case.envelopes import RankOneEnvelope, as_envelope
 
 Texts = tuple[str, ...]
 _PLAIN = (bool, int, float, str, type(None))
 # the claim has its own, and the page shows these; the last two say how numbers are rounded and found, not what is drawn
-_NOT_SHOWN = ("epsilon", "delta", "target_epsilon", "target_delta", "adjacency", "fractional_bits", "calibration")
+_TARGETS = ("epsilon", "delta", "target_epsilon", "target_delta", "adjacency")
+_NOT_SHOWN = (*_TARGETS, "history", "fractional_bits", "calibration")
 _THEOREMS = {  # by the name of a class of this package
     "DPSGD": "thm:sampled-moment",
     "GaussianMechanism": "thm:mean-shift",
@@ -88,9 +89,14 @@ def prove(mechanism: Any, claim: Claim) -> Proof | None:
     own = (_OWN[kind],) if kind in _OWN else ()
     loop, most = getattr(mechanism, "loop", ""), getattr(mechanism, "examples_per_user", 1)
     words = {"loop": loop, "records": "one record" if most == 1 else f"{most} records"}
+    assumptions = tuple(text.format(**words) for text in (*own, _PUBLIC_BOUNDS, *_ALWAYS))
+    return Proof(theorem, statement(mechanism, claim), assumptions)
+
+
+def statement(mechanism: Any, claim: Claim) -> str:
+    """Write what is proved in one sentence."""
     points = "; ".join(f"{equation('ε', e)}, {equation('δ', d)}" for e, d in claim.points)
-    statement = f"{described(mechanism)} gives differential privacy with {points} ({claim.adjacency}) on every data set"
-    return Proof(theorem, statement, tuple(text.format(**words) for text in (*own, _PUBLIC_BOUNDS, *_ALWAYS)))
+    return f"{described(mechanism)} gives differential privacy with {points} ({claim.adjacency}) on every data set"
 
 
 def exactly_drawn(mechanism: Any) -> bool:
@@ -135,6 +141,8 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
     if judgement.refuted:
         return _after_a_refutation(claim, witness, epsilon_refuted, mechanism)
     steps = []
+    if judgement.undecided:
+        steps.append("the claim is at its very edge: claim a slightly larger ε, or add a little more noise")
     if given_only:
         steps.append(
             "look for worse records and data sets: state the domain of the rows, DataSet(data, domain=Domain(…)), or "
@@ -241,7 +249,7 @@ def _more_noise(witness: Witness, claim: Claim, mechanism: Any) -> str | None:
 
 
 def described(mechanism: Any) -> str:
-    """Name the class of a mechanism, and its public parameters.
+    """Name the class of a mechanism, and its public parameters in few digits; `call_of` has all digits.
 
     >>> described(DPSGD(noise_multiplier=1.1, sampling_rate=0.01, steps=100))
     'DPSGD with noise_multiplier = 1.1, sampling_rate = 0.01, steps = 100'
@@ -287,7 +295,7 @@ def _is_plain(value: Any) -> bool:
 
 def _words(value: Any) -> str:
     if isinstance(value, float):
-        return plain(value)
+        return few(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(_words, value))})"
     return str(value) if isinstance(value, _PLAIN) else f"a {type(value).__name__}"

@@ -309,11 +309,11 @@ def judge(ranked: list[Candidate], *, progress: bool | None = None) -> Judgement
         )
     if rounding:
         notes.append(
-            "undecided: δ of the witness is above the claim, but rounding of the numbers that the algorithm returned "
-            "may explain it; this counts as not refuted, and laws in fractions (ndis.exact_array) decide it"
+            "δ of the closest pair lies above the claim by so little that rounding of the numbers that the algorithm "
+            "returned may explain it; the same pair given as such (pairs=), which is exact, decides it"
         )
     elif undecided is not None:
-        notes.append("no precision tried could tell δ of the witness from the claim; this counts as not refuted")
+        notes.append("no precision tried could tell δ of the closest pair from the claim")
     return Judgement(refuted, undecided is not None, witness, _epsilon_refuted(ranked, shown, refuted), tuple(notes))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 from ndis._exact import down, root_down, root_up
 from ndis._groups import as_rate
-from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within
+from ndis._validate import Adjacency, as_adjacency, as_choice, as_size, as_within, require
 from ndis.dpsgd import DPSGD
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
@@ -128,8 +128,7 @@ class TrainingLoop:
         for name, choices in (("sampler", SAMPLERS), ("clipping", _CLIPPING), ("normaliser", _NORMALISERS)):
             as_choice(name, getattr(self, name), choices)
         as_adjacency(self.adjacency)
-        if not isinstance(self.drop_last, bool):
-            raise ParameterError("drop_last", "be true or false", repr(self.drop_last))
+        require(isinstance(self.drop_last, bool), "drop_last", "be true or false", repr(self.drop_last))
         if not all(word in _PUBLIC for word in self.public):
             raise ParameterError("public", f"hold some of {', '.join(_PUBLIC)}", ", ".join(map(str, self.public)))
         object.__setattr__(self, "public", tuple(self.public))
@@ -150,6 +149,10 @@ class TrainingLoop:
             return None
         count = records // self.batch_size if self.drop_last else max(-(-records // self.batch_size), 1)
         return int(1 / (1 / count)) if self.sampler == "poisson" else count
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what was stated, or follows from it: the fields that differ from their defaults."""
+        return {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != one.default}
 
     # ------------------------------------------------------------------ numbers that follow
 

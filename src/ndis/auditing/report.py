@@ -18,23 +18,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from ndis._files import check_format, loads, only_keys, read_bytes
-from ndis._validate import as_vector
+from ndis._validate import as_vector, require
 from ndis._version import __version__
 from ndis.auditing.claim import Claim, Proof, claim_from_dict, claim_to_dict
 from ndis.auditing.witness import AS_GIVEN, EXCHANGED, WITH_RECORD, Point, Witness, outcome_words, probability
 from ndis.errors import ParameterError, PrecisionError
-from ndis.pages.html import Page, chart, number, render, sentence
-from ndis.pages.text import equation, few, plain, unbroken
+from ndis.pages.html import Page, chart, number, render
+from ndis.pages.text import equation, plain, unbroken
 
 __all__ = ["AuditReport"]
 
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 3
 # The types of fields by their annotations.
 _KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}
-_OPTIONAL = ("mechanism", "noise_depends", "data_used")  # some reports lack it
 # order of the witness → (what a reader of the output can tell, where p is, where q is)
 _SIDES = {
     WITH_RECORD[0]: ("whether a person took part", "if the person took part", "if not"),
@@ -49,11 +48,10 @@ NOISE_DEPENDS = (
     "mechanism with a proof"
 )
 _POINTS = 161  # points of a curve
-_BEYOND_CLAIM, _BEYOND_REFUTED, _FARTHEST = 1.3, 1.15, 12.0  # right end of the axis, as factors
+_BEYOND_CLAIM, _BEYOND_REFUTED, _FARTHEST = 1.3, 1.15, 10.0  # right end of the axis, as factors
 _SHOWN_BELOW = 1e-6  # how far below the smallest claimed δ the curve goes, as a factor
 _DIGITS, _MOST_DIGITS = 4, 10  # digits of a probability in floats: those shown, and those that mean something
 _EMBEDDED = re.compile(rb'href="data:application/json;base64,([^"]*)"')  # the JSON of a page
-_LONG = re.compile(r"(\d+\.\d{6,})")  # a number with more digits than a sentence shows
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +139,10 @@ class AuditReport(Page):
     def __post_init__(self) -> None:
         for name, kind in ((one.name, _KINDS[one.type]) for one in fields(self) if one.type in _KINDS):
             value = getattr(self, name)
-            if type(value) is not kind:
-                raise ParameterError(name, f"be of type {kind.__name__}", type(value).__name__)
+            require(type(value) is kind, name, f"be of type {kind.__name__}", type(value).__name__)
             if kind is tuple and not all(isinstance(text, str) for text in value):
                 raise ParameterError(name, "hold sentences", "other values")
-        if not self.pairs_tried >= (self.witness is not None):
-            raise ParameterError("pairs_tried", "count the pairs", self.pairs_tried)
+        require(self.pairs_tried >= (self.witness is not None), "pairs_tried", "count the pairs", self.pairs_tried)
         if self.refuted and (self.witness is None or self.undecided):
             raise ParameterError("refuted", "come with a witness, and without doubt", "neither or both")
         if self.proof is not None and (self.refuted or not isinstance(self.proof, Proof)):
@@ -227,10 +223,8 @@ class AuditReport(Page):
     def from_dict(cls, plain: Any) -> AuditReport:
         """Read the report that `to_dict` wrote."""
         check_format("report", plain, _FORMAT, _FORMAT_VERSION)
-        own = (name for name in cls.__dataclass_fields__ if name not in ("computed_curve", *_OPTIONAL))
-        names = ("curve", *own)
-        item = only_keys("report", plain, ("format", "format_version", "verdict", *names), _OPTIONAL)
-        names += tuple(name for name in _OPTIONAL if name in item)
+        names = ("curve", *(name for name in cls.__dataclass_fields__ if name != "computed_curve"))
+        item = only_keys("report", plain, ("format", "format_version", "verdict", *names))
         values: dict[str, Any] = {key: tuple(item[key]) if isinstance(item[key], list) else item[key] for key in names}
         for key in ("delta_possible", "epsilon_refuted"):
             values[key] = float(item[key]) if type(item[key]) is int else item[key]
@@ -289,10 +283,9 @@ class AuditReport(Page):
         (True, False)
         """
         content = json.dumps(self.to_dict(), allow_nan=False, ensure_ascii=False).encode()
+        kinds = {"refuted": self.refuted, "proved": self.proved, "undecided": self.undecided, "open": True}
         view = {
-            "kind": "refuted" if self.refuted else "proved" if self.proof is not None else "open",
-            "mechanism": _in_few_digits(self.mechanism),
-            "statement": _statement(self),
+            "kind": next(kind for kind, holds in kinds.items() if holds),
             "claimed": _claimed(self),
             "tells": None if self.witness is None else _tells(self.witness, refuted=self.refuted),
             "outcome": "" if self.witness is None else outcome_words(self.witness),
@@ -304,22 +297,6 @@ class AuditReport(Page):
 
 
 # ---------------------------------------------------------------------- what the page needs
-
-
-def _in_few_digits(text: str) -> Markup:
-    """Write the words of a mechanism; the long numbers in them are rounded, and have all their digits on hover."""
-    parts = _LONG.split(unbroken(text))  # words and numbers in turn
-    return Markup("").join(number(few(float(s)), s) if i % 2 else escape(s) for i, s in enumerate(parts))
-
-
-def _statement(report: AuditReport) -> Markup | None:
-    """State the claim that is proved. Only the parameters of the mechanism are rounded; the claim is not."""
-    if report.proof is None:
-        return None
-    text = report.proof.statement
-    if not (report.mechanism and text.startswith(report.mechanism)):
-        return escape(sentence(text))
-    return _in_few_digits(report.mechanism) + escape(unbroken(text.removeprefix(report.mechanism) + "."))
 
 
 def _claimed(report: AuditReport) -> str:
@@ -366,10 +343,13 @@ def curve_of(witness: Witness, claimed: Sequence[Point], refuted: float | None) 
 
     A picture shows far fewer digits than floats have. If floats fail, the certified point of the witness is all.
     """
-    right = _right_end(claimed[-1][0], refuted)
+    last, false = claimed[-1][0], refuted if refuted is not None and math.isfinite(refuted) else 0.0
+    # beyond the claim, and beyond the refuted range unless the claim would then be too small to see
+    right = max(_BEYOND_CLAIM * last, _BEYOND_REFUTED * (min(false, _FARTHEST * last) if last > 0 else false)) or 1.0
     profile, side = witness.profile, witness.side
     try:
-        floor = _floor([y for _, y in claimed if y > 0], float(profile.delta(0.0, order=side)))
+        least = min((_SHOWN_BELOW * y for _, y in claimed if y > 0), default=_SHOWN_BELOW**2)
+        floor = min(least, 1e-3 * float(profile.delta(0.0, order=side)) or 1.0)
         end = min(right, float(profile.epsilon(floor, order=side)) if 0 < floor < 1 else math.inf)
         grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
         points = list(zip(grid, profile.delta(grid, order=side).tolist(), strict=True))
@@ -390,18 +370,3 @@ def curve_from_list(plain: Any) -> tuple[Point, ...]:
     if not all(x >= 0 and 0 <= y <= 1 for x, y in points):
         raise ParameterError("points of the curve", "have ε of at least 0 and δ between 0 and 1", "others")
     return points
-
-
-def _right_end(claimed: float, refuted: float | None) -> float:
-    """Return an ε beyond the claim, and beyond the refuted range unless the claim would then be too small to see."""
-    edge = _BEYOND_REFUTED * refuted if refuted is not None and math.isfinite(refuted) else 0.0
-    if claimed > 0:
-        return max(_BEYOND_CLAIM * claimed, min(edge, _FARTHEST * claimed))
-    return edge if edge > 0 else 1.0
-
-
-def _floor(claimed: list[float], top: float) -> float:
-    """Return the smallest δ that is drawn."""
-    if not claimed:
-        return 1e-12 * top
-    return min(_SHOWN_BELOW * min(claimed), 1e-3 * top if top > 0 else 1.0)

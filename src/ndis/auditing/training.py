@@ -15,13 +15,14 @@ from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any
 
+from ndis._validate import require
 from ndis.auditing.audit import audit
 from ndis.auditing.claim import Claim, Proof, claim_to_dict
-from ndis.auditing.guarantees import described
+from ndis.auditing.guarantees import call_of, described, statement
 from ndis.auditing.loop import REFUTED, SOUND, UNKNOWN, WITHOUT_THEOREM, TrainingLoop
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
-from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.errors import NdisError, PrecisionError
 from ndis.pages.text import at_least, at_most, few, plain, several
 
 __all__ = ["Finding", "TrainingLoop", "TrainingReport", "audit_training"]
@@ -33,7 +34,9 @@ _NEXT = {
     SOUND: "check the assumptions: the proof holds only if all of them do",
     UNKNOWN: "do not publish under this claim: no theorem proves it",
 }
-_FAR_BELOW = "no data on which the output has a known law come near the claim"
+_FAR_BELOW = "on all data on which the output has a known law, δ lies far below the claim"
+_NO_LAW = "no data are known on which the output of this loop has a law that can be computed, so none were tested"
+_NO_GUARANTEE = "no guarantee is known: no theorem proves the claim for this loop, and no data tried contradict it"
 _ASSUMPTIONS = (
     "the loop does what is stated here: it draws a batch of its own for each step, clips, adds noise and divides so",
     "the noisy sums are all that depends on the data, and the random bits of samples and noise are secret",
@@ -219,29 +222,28 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
       repair: add noise of 1 × clipping norm to the sum of a batch
     """
     if claim is None:
-        if not loop.history:
-            raise ParameterError("claim", "be given without a history", None)
+        require(loop.history, "claim", "be given without a history", None)
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
     time = datetime.now(UTC).isoformat(timespec="minutes")
-    none = AuditReport(claim, False, None, None, 0.0, 0, (_FAR_BELOW,), (), "", date=time, mechanism=described(loop))
+    why = (_FAR_BELOW if loop.attained() else _NO_LAW,)
+    none = AuditReport(claim, False, None, None, 0.0, 0, why, (), "", date=time, mechanism=described(loop))
     report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else none
     guaranteed, proved = _proved(loop, claim)
     verdict = REFUTED if report.refuted else SOUND if proved else UNKNOWN
     findings = _findings(loop, verdict)
     notes = report.notes
     if verdict == UNKNOWN:  # a gate must not take the page for a pass
-        reasons = (f"no guarantee is known. {one.name}: {one.why}" for one in findings)
-        holds = () if guaranteed is None else (f"ε = {at_most(guaranteed)} holds for all data at this δ",)
-        notes = (*reasons, *holds, *notes)
-    proof = Proof("thm:loop-guarantee", f"the training loop keeps {claim}", _ASSUMPTIONS)
+        holds = "no ε" if guaranteed is None else f"an ε of {at_most(guaranteed)}"
+        notes = (_NO_GUARANTEE, f"for all data, theorems give {holds} at this δ", *notes)
+    made = call_of(loop) or ("", "")
     report = replace(
         report,
-        proof=proof if verdict == SOUND else None,
-        next_steps=(_NEXT[verdict], *(f"{one.name}: {one.repair}" for one in findings)),
+        proof=Proof("thm:loop-guarantee", statement(loop, claim), _ASSUMPTIONS) if verdict == SOUND else None,
+        next_steps=(_NEXT[verdict], *(f"{one.name}: {one.why}. To repair it, {one.repair}" for one in findings)),
         undecided=verdict == UNKNOWN,
         notes=notes,
-        reproduce=f"from ndis.auditing import Claim, TrainingLoop, audit_training\naudit_training({loop!r}, {claim!r})",
+        reproduce=f"{made[0]}\nfrom ndis.auditing import Claim, audit_training\naudit_training({made[1]}, {claim!r})",
         data_used="no",
     )
     return TrainingReport(loop, claim, verdict, guaranteed, findings, report)

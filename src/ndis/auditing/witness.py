@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from ndis._files import only_keys
-from ndis._validate import as_scalar, as_vector
+from ndis._validate import as_scalar, as_vector, require
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError
@@ -125,13 +125,10 @@ class Witness:
         required = tuple(name for name in cls.__dataclass_fields__ if name != "probabilities")
         item = dict(only_keys("witness", plain, required, ("probabilities",)))
         low, high = _two_probabilities("enclosure", item["enclosure"])
-        if not low <= high:
-            raise ParameterError("enclosure of the witness", "be in order", repr(item["enclosure"]))
-        if item["side"] not in SIDES:
-            raise ParameterError("side of the witness", "be 'remove' or 'add'", repr(item["side"]))
+        require(low <= high, "enclosure of the witness", "be in order", repr(item["enclosure"]))
+        require(item["side"] in SIDES, "side of the witness", "be 'remove' or 'add'", repr(item["side"]))
         for key in ("neighbours", "order", "event"):
-            if not isinstance(item[key], str):
-                raise ParameterError(f"{key} of the witness", "be text", type(item[key]).__name__)
+            require(isinstance(item[key], str), f"{key} of the witness", "be text", type(item[key]).__name__)
         for key in ("epsilon", "delta"):
             item[key] = as_scalar(f"{key} of the witness", item[key])
         odds = item.get("probabilities")

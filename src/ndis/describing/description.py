@@ -15,7 +15,7 @@ from sklearn.isotonic import isotonic_regression
 
 from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis.data.opening import open_for
-from ndis.data.schema import Boolean, Schema
+from ndis.data.schema import Boolean, Date, Schema
 from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, tail
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import StatisticTable, report
@@ -141,7 +141,8 @@ class Description:
     def means(self, level: float = 0.95) -> StatisticTable:
         """Return the mean of every number, over the cells that are there; of a boolean, the share of true."""
         rows = [self._mean(self._totals, 0, name, level) for name in self.plan.numbers]
-        return StatisticTable.of("Means", ("name",), [(name,) for name in self.plan.numbers], rows, level)
+        index = [(name,) for name in self.plan.numbers]
+        return StatisticTable.of("Means", ("name",), index, rows, level, dates=self._dates)
 
     def groups(self, *by: str, level: float = 0.95) -> StatisticTable:
         """Return count, share and the mean of every number for each category of one grouping.
@@ -163,7 +164,7 @@ class Description:
             rows.append(ratio(sums[0], self._totals[0], **how, z=z, ends=(0.0, 1.0)))
             rows += [self._mean(sums, place, other, level) for other in numbers]
             index += [(", ".join(label), each) for each in ("count", "share", *numbers)]
-        return StatisticTable.of(f"By {' and '.join(by)}", ("category", "name"), index, rows, level)
+        return StatisticTable.of(f"By {' and '.join(by)}", ("category", "name"), index, rows, level, dates=self._dates)
 
     def table(self, rows: str, columns: str, level: float = 0.95) -> StatisticTable:
         """Return the count of every pair of categories.
@@ -329,7 +330,8 @@ class Description:
             scaled = np.array([value, (high - low) / (2 * z), low, high]) * column.half_width
             rows.append(scaled + column.centre * np.array([1.0, 0.0, 1.0, 1.0]))
         index = [(f"{100 * p:g}%",) for p in probabilities]
-        return StatisticTable.of(f"Quantiles of {name}", ("quantile",), index, rows, level)
+        dates = tuple(each for (each,) in index) if name in self._dates else ()
+        return StatisticTable.of(f"Quantiles of {name}", ("quantile",), index, rows, level, dates=dates)
 
     # ------------------------------------------------------------------ pages
 
@@ -342,7 +344,8 @@ class Description:
         each = {name: self.quantiles(name) for name in names if self.plan.quantiles}
         index = [(name, *quantile) for name, one in each.items() for quantile in one.index]
         rows = [row for one in each.values() for row in one.rows()]
-        return [*shown, *([StatisticTable.of("Quantiles", ("name", "quantile"), index, rows, 0.95)] if rows else [])]
+        table = StatisticTable.of("Quantiles", ("name", "quantile"), index, rows, 0.95, dates=self._dates)
+        return [*shown, *([table] if rows else [])]
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A table in numbers") -> str:
         """Return a page with the main tables for readers, and write it to `path` if one is given."""
@@ -357,6 +360,10 @@ class Description:
     @property
     def _totals(self) -> Floats:
         return np.asarray(self.values["sums 0"][0])
+
+    @property
+    def _dates(self) -> tuple[str, ...]:
+        return tuple(name for name, one in self.plan.numbers.items() if isinstance(one, Date))
 
     @property
     def _noise(self) -> Mapping[str, float]:

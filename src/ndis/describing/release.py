@@ -29,7 +29,7 @@ from sklearn.isotonic import isotonic_regression
 from ndis._exact import ExactArray
 from ndis._validate import Adjacency, Floats
 from ndis.data.cells import Cells
-from ndis.data.schema import Boolean, Category, Schema
+from ndis.data.schema import Boolean, Category, Number, Schema
 from ndis.data.schema.changed import row_norms
 from ndis.data.table import Table
 from ndis.errors import ParameterError
@@ -83,8 +83,6 @@ class Contents:
     @classmethod
     def of(cls, schema: Schema, groups: Any, quantiles: bool, matrix: bool, shares: Any) -> Contents:
         """Check the options, and divide the budget among the parts that the release holds."""
-        if more := [name for name, column in schema.columns.items() if column.squared_norm > 1]:
-            raise ParameterError("schema", "have numbers of degree 1 without an indicator here", ", ".join(more))
         empty = cls(schema, (), quantiles, matrix, {})
         sizes, numbers = empty.sizes, bool(empty.numbers)
         given = [name for name, size in sizes.items() if size <= _CELLS] if groups is None else list(groups)
@@ -106,9 +104,12 @@ class Contents:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Return all columns, the target as the last of them."""
+        """Return all columns, the target as the last of them; numbers without the terms that only regressions have."""
         last = {} if self.schema.target_name is None else {self.schema.target_name: self.schema.target}
-        return dict(self.schema.columns) | last
+        return {
+            name: Number(one.low, one.high, None if one.indicator else one.fill) if isinstance(one, Number) else one
+            for name, one in (dict(self.schema.columns) | last).items()
+        }
 
     @property
     def numbers(self) -> dict[str, Any]:

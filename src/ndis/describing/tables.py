@@ -47,6 +47,8 @@ class StatisticTable:
         The two parts of a name may be exchanged.
     receipt : Receipt, optional
         If the table is a release of its own.
+    dates : tuple of str
+        Rows with such a part in their name are dates. They count in days from 1970-01-01, and are shown as dates.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class StatisticTable:
     notes: tuple[str, ...] = ()
     symmetric: bool = False
     receipt: Receipt | None = None
+    dates: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -102,9 +105,15 @@ class StatisticTable:
         head = [*self.levels, "estimate", "std. error", f"{100 * self.level:g}% interval"]
         lines = []
         for name, (value, error, low, high) in zip(self.index, self.rows(), strict=True):
-            shown = [_digits(value, error), f"{error:.3g}"] if math.isfinite(error) else ["unknown", ""]
-            lines.append([*name, *shown, f"[{_digits(low, error)}, {_digits(high, error)}]"])
+            shown = [self._shown(name, value, error), f"{error:.3g}"] if math.isfinite(error) else ["unknown", ""]
+            lines.append([*name, *shown, f"[{self._shown(name, low, error)}, {self._shown(name, high, error)}]"])
         return [head, *lines]
+
+    def _shown(self, name: tuple[str, ...], value: float, error: float) -> str:
+        """Write a number with the digits that its error leaves, or a date."""
+        if math.isfinite(value) and not set(self.dates).isdisjoint(name):
+            return str(np.datetime64(math.floor(value), "D"))
+        return _digits(value, error)
 
     def wide(self) -> tuple[list[str], list[tuple[str, list[tuple[str, float, float]]]]]:
         """Return a table by the first and the last part of names, for a page.
@@ -123,9 +132,10 @@ class StatisticTable:
             width = max(high for _, high in known) - start or 1.0
             for row, line in lines.items():
                 value, error, low, high = cells.get((row, column), (math.nan, math.inf, 0.0, 0.0))
-                shown = f"{_digits(value, 10 * error)} ± {_digits((high - low) / 2, 10 * error)}"
-                if abs(2 * value - low - high) > 0.2 * (high - low):
-                    shown = f"{_digits(low, 10 * error)} to {_digits(high, 10 * error)}"
+                ends = [self._shown((row, column), end, 10 * error) for end in (value, low, high)]
+                shown = f"{ends[0]} ± {_digits((high - low) / 2, 10 * error)}"
+                if abs(2 * value - low - high) > 0.2 * (high - low) or not {row, column}.isdisjoint(self.dates):
+                    shown = f"{ends[1]} to {ends[2]}"
                 place = (100 * (low - start) / width, 100 * (high - low) / width)
                 line.append((shown, *place) if math.isfinite(error) else ("", 0.0, 0.0))
         return columns, list(lines.items())
@@ -189,7 +199,7 @@ class StatisticTable:
 
 def report(template: str, path: Any, tables: Sequence[StatisticTable], receipt: Receipt, *, title: str) -> str:
     """Return a page with tables for readers, and write it to `path` if one is given."""
-    about = {"title": title, "version": __version__, "receipt": receipt, "free": FREE}
+    about = {"title": title, "version": __version__, "receipt": receipt}
     page = render(template, **about, tables=tables)
     if path is not None:
         write_file(path, page.encode(), name="path")

@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import prod
 from typing import Any, Literal
 
-from ndis._formulas import reverse
 from ndis._groups import pair_from_json, pair_to_json
+from ndis._search import reverse
 from ndis.dominance.curves import PairCurve, prove, refute
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair

@@ -26,7 +26,7 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, climb, middle_of, outward, precision
-from ndis._formulas import chernoff_factor
+from ndis._search import chernoff_factor
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair

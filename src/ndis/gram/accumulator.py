@@ -268,9 +268,15 @@ class TileAccumulator:
 
 
 def check_device(rows: Rows, device: str | None) -> None:
-    """Refuse a device for a dask collection, which is summed where it lives."""
-    if rows.is_dask and device is not None:
+    """Refuse a device that torch does not have, and any for a dask collection, which is summed where it lives."""
+    if device is None:
+        return
+    if rows.is_dask:
         raise ParameterError("device", "be left out for dask collections", device)
+    try:
+        import_torch().zeros(1, device=device)
+    except (RuntimeError, AssertionError, TypeError) as error:  # what torch raises for a name that it cannot use
+        raise ParameterError("device", "be a device that torch can use", repr(device)) from error
 
 
 def total(

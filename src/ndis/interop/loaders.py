@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ndis._validate import warn_caller
+from ndis._validate import require, warn_caller
 from ndis.auditing.claim import Claim
 from ndis.auditing.training import TrainingLoop, TrainingReport, audit_training
 from ndis.errors import ParameterError
@@ -165,11 +165,9 @@ def check(
     'no guarantee known'
     """
     history = tuple((float(noise), float(rate), int(n)) for noise, rate, n in engine.accountant.history)
-    if not history:
-        raise ParameterError("engine", "have counted at least one step", "none", "check it after training")
-    own = math.inf if optimizer is None else getattr(optimizer, "noise_multiplier", None)
-    if own is None:
-        raise ParameterError("optimizer", "be the one that make_private returned", type(optimizer).__name__)
+    require(history, "engine", "have counted at least one step", "none", "check it after training")
+    own: Any = math.inf if optimizer is None else getattr(optimizer, "noise_multiplier", None)
+    require(own is not None, "optimizer", "be the one that make_private returned", type(optimizer).__name__)
     if not all(noise > 0 for noise in (own, *(row[0] for row in history))):
         raise ParameterError("engine", "add noise in every step", "a noise_multiplier of 0", "no claim holds there")
     batcher, sampler = _batch_sampler(loader), _samplers(loader)[-1]

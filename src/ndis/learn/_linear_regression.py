@@ -22,39 +22,19 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats
 from ndis.data import Rows
 from ndis.gram.sums import RecordSums
+from ndis.learn import _solver as solver
 from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, one_of, stated_bound
-from ndis.learn._releases import BELOW, PLACE_SHARES, Coordinates, RoundReleases
+from ndis.learn._releases import BELOW, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
 from ndis.learn._rows import weighted_rows
-from ndis.learn._solver import (
-    CLIPS,
-    EDGES,
-    FIRST_CLIP,
-    Preconditioner,
-    Round,
-    Unshrunk,
-    clip_bias,
-    next_clip,
-    posterior_mean,
-    unshrunk,
-)  # fmt: skip
 from ndis.learn._summary import CoefficientTable
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
 
-__all__ = ["LinearFit", "LinearReleases", "PrivateLinearRegression", "calibrated_rounds", "fit_rounds"]
+__all__ = ["LinearReleases", "PrivateLinearRegression", "calibrated_rounds", "fit_rounds"]
 
 METHODS = ("rounds", "gram")
 ERRORS = ("robust", "equal-variance")
 KINDS = ("mean", "observation")
-
-
-class _Bounds(NamedTuple):
-    """A fit has these public numbers: bounds of rows and targets, and the constant column, if there is one."""
-
-    row: float
-    target: float
-    constant: float | None
-    rounds: int
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -157,40 +137,40 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         """
         if sample_weight is None:
             return super().fit(X, y)
-        bounds, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
+        public, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
         rows, one = self._fitted_rows(X, y)
         ranges = self._public_ranges(targets=rows.widths[1])
         origins = ranges.origin, ranges.target_origin
-        weighted = weighted_rows(rows, sample_weight, bound=weight, constant=bounds.constant, origins=origins)
-        return self._learn(weighted, bounds, one=one, weight=weight)
+        weighted = weighted_rows(rows, sample_weight, bound=weight, constant=public[2], origins=origins)
+        return self._learn(weighted, public, one=one, weight=weight)
 
-    def _check(self, *, files: bool = False) -> _Bounds:
-        """Check public parameters before any private value is read."""
+    def _check(self, *, files: bool = False) -> tuple[float, float, float | None, int]:
+        """Return the bounds of rows and targets, the constant column if there is one, and the number of rounds."""
         row, target = self._row_bound(), self._target_bound()
         one_of("method", self.method, METHODS)
         one_of("errors", self.errors, ERRORS)
         several = self.method == "rounds"
         rounds = self._checked_rounds(several=several)
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
-        return _Bounds(row, target, constant, rounds if several else 1)
+        return row, target, constant, rounds if several else 1
 
     @property
     def _against_first_category(self) -> bool:
         """With a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
 
-    def _learn(self, rows: Rows, public: _Bounds, *, one: bool, weight: float | None = None) -> Self:
+    def _learn(self, rows: Rows, public: Any, *, one: bool, weight: float | None = None) -> Self:
         """Make all releases, and keep results in the units of the data."""
-        constant, root, schema = public.constant, 1.0 if weight is None else math.sqrt(weight), self._schema()
-        ranges = self._public_ranges(targets=rows.widths[1], target_bound=public.target)
+        (row, target, constant, rounds), schema = public, self._schema()
+        ranges = self._public_ranges(targets=rows.widths[1], target_bound=target)
         if weight is not None:  # rows start at their origins, and have their constant, times the root of their weight
-            ranges = ranges.weighted(root, constant)
+            ranges = ranges.weighted(math.sqrt(weight), constant)
         sums = RecordSums(rows, row_norm_bound=ranges.row_bound, target_bound=ranges.target_bound)
-        budget, bits = calibrated_rounds(**self._public(), rounds=public.rounds), random_bits(self.random_state)
-        how: dict[str, Any] = {"held": weight is not None, "fixed": public.rounds == 1}
+        budget, bits = calibrated_rounds(**self._public(), rounds=rounds), random_bits(self.random_state)
+        how: dict[str, Any] = {"held": weight is not None, "fixed": rounds == 1}
         releases = LinearReleases(sums, budget, bits, public=ranges, constant=constant is not None, **how)
         fit = partial(fit_rounds, robust=self.errors == "robust")
-        stated = {"row_norm_bound": public.row, "target_bound": public.target, "intercept": constant}
+        stated = {"row_norm_bound": row, "target_bound": target, "intercept": constant}
         theta, estimate = self._release(releases, fit, **stated, weight_bound=weight)
         here, column = releases.here, releases.column
         if weight is not None and constant is not None:
@@ -319,7 +299,6 @@ _TAIL = 0.05  # the share of the longest terms to which a law is fitted,
 _TAIL_NOISE = 6.0  # or this many standard deviations of the noise of a bin, if that is more
 _TAIL_FIT = 0.2  # relative error of the share of a bin by a law
 _TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts
-_WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
 
 
@@ -384,44 +363,20 @@ def last_clips(histogram: Floats, noise: float, *, entries: int, shift: float, s
         """Return Σ (ℓᵏ − clipᵏ)⁺ by law and clip."""
         areas = np.diff(times**power) * (laws[:, 1 : len(times)] + laws[:, : len(times) - 1]) / 2
         after = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1]  # the integral of a law from each of the times on
-        over = np.array([np.interp(CLIPS / edge, times, [*each, 0.0]) for each in after])
-        over += np.maximum(1.0 - (CLIPS / edge) ** power, 0.0)
-        within = np.maximum(lengths**power - CLIPS[:, None] ** power, 0.0) @ known
+        over = np.array([np.interp(solver.CLIPS / edge, times, [*each, 0.0]) for each in after])
+        over += np.maximum(1.0 - (solver.CLIPS / edge) ** power, 0.0)
+        within = np.maximum(lengths**power - solver.CLIPS[:, None] ** power, 0.0) @ known
         return np.asarray(within + count * edge**power * over)
 
-    own, taken, lost = entries * (CLIPS / shift) ** 2, weights @ beyond(1) ** 2, weights @ beyond(2)
+    own, taken, lost = entries * (solver.CLIPS / shift) ** 2, weights @ beyond(1) ** 2, weights @ beyond(2)
     sampled = float(known @ lengths**2) + count * edge**2
     little = taken <= _BIASED * (own + sampled)
-    best = int(np.argmin(np.where(little, own + taken, np.inf))) if little.any() else len(CLIPS) - 1
-    cost = (entries * square_noise * CLIPS**2 / sampled) ** 2 + lost / sampled
+    best = int(np.argmin(np.where(little, own + taken, np.inf))) if little.any() else len(solver.CLIPS) - 1
+    cost = (entries * square_noise * solver.CLIPS**2 / sampled) ** 2 + lost / sampled
     squares = min(int(np.argmin(cost)), best)
-    whole = float(lost[0]) + float(CLIPS[0]) ** 2 * (float(known.sum()) + count)
+    whole = float(lost[0]) + float(solver.CLIPS[0]) ** 2 * (float(known.sum()) + count)
     grown = (whole - float(lost[best])) / (whole - float(lost[squares]))
-    return LastClips(float(CLIPS[best]), float(taken[best]), float(CLIPS[squares]), grown)
-
-
-def nearer(terms: Floats, centre: Floats, noise: float) -> tuple[Floats, float]:
-    """Return a noisy symmetric matrix, nearer to another one by as much as may be noise; with its weight.
-
-    >>> nearer(np.diag([5.0, 3.0]), 4.0 * np.eye(2), 0.5)[0].round(3).tolist()  # as of James and Stein
-    [[4.625, 0.0], [0.0, 3.375]]
-    """
-    away, p = float(((terms - centre) ** 2).sum()), len(terms)
-    weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0
-    return centre + weight * (terms - centre), weight
-
-
-def last_shape(terms: Floats, noise: float, records: float) -> Floats:
-    """Return a root of the inverse of the mean of ttᵀ of all targets, nearer to a sphere by as much as may be noise.
-
-    >>> last_shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
-    [[0.5, 0.0], [0.0, 1.0]]
-    """
-    together, p = terms.sum(axis=0), len(terms[0])
-    known, weight = nearer(together, max(float(np.trace(together)) / p, noise) * np.eye(p), noise)
-    values, vectors = np.linalg.eigh(known)
-    least = max(noise * math.sqrt(2.0 * p) * weight, float(values[-1]) / _WIDEST_SHAPE**2)
-    return np.asarray((vectors * np.sqrt(records / np.maximum(values, least))) @ vectors.T)
+    return LastClips(float(solver.CLIPS[best]), float(taken[best]), float(solver.CLIPS[squares]), grown)
 
 
 class LastRound(NamedTuple):
@@ -473,7 +428,7 @@ class LinearReleases(RoundReleases):
 
     def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
-        edges = [edge * self.longest for edge in EDGES]
+        edges = [edge * self.longest for edge in solver.EDGES]
         sums = self._rows.residual_products(theta, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "residual products")
         return total, noise, *self._histogram(len(PLACE_SHARES) + index, sums)
@@ -507,28 +462,24 @@ class LinearReleases(RoundReleases):
         return last.inverse @ total, noise
 
 
-class LinearFit(NamedTuple):
-    """A fit returns, in its coordinates, θ for predictions and an estimate without shrinkage for intervals."""
+def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, solver.Unshrunk]:
+    """Make all releases, and return θ for predictions and an estimate without shrinkage, in the coordinates of a fit.
 
-    theta: Floats
-    estimate: Unshrunk
-
-
-def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
-    """Make all releases, and solve. With one round nothing is clipped: the plain solution from a Gram matrix."""
+    With one round nothing is clipped: the plain solution from a Gram matrix.
+    """
     gram, s = data.settle()
     rounds = len(data.budget.sum_shares)
-    matrix = Preconditioner.of(gram, noise=s, constant=data.constant)
+    matrix = solver.Preconditioner.of(gram, noise=s, constant=data.constant)
     theta = np.zeros((len(gram), data.targets))
-    done: list[Round] = []
-    clip = FIRST_CLIP if rounds > 1 else data.farthest_target
+    done: list[solver.Round] = []
+    clip = solver.FIRST_CLIP if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
         total, noise, histogram, hidden = data.round(index, theta, clip=clip)
         seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
-        bias = clip_bias(seen, clip, noise=noise / data.longest, entries=total.size, weight=BIAS_WEIGHT)
-        done.append(Round(theta, total, noise, bias * data.longest))
-        theta = posterior_mean(done, matrix)
-        chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
+        bias = solver.clip_bias(seen, clip, noise=noise / data.longest, entries=total.size, weight=BIAS_WEIGHT)
+        done.append(solver.Round(theta, total, noise, bias * data.longest))
+        theta = solver.posterior_mean(done, matrix)
+        chosen = solver.next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
         clip = min(max(chosen, clip / _PACE), clip * _PACE)
     last = data.here_clipped(len(gram), clip)
     if rounds > 1:
@@ -538,8 +489,8 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> LinearFit:
         last = data.last_round(rounds - 1, theta, shape)
     total, noise = data.total(rounds - 1, theta, last)
     own = last.inverse @ last.inverse.T
-    done.append(Round(theta, total, noise * math.sqrt(float(np.trace(own)) / len(own))))
-    solved = posterior_mean(done, matrix)
+    done.append(solver.Round(theta, total, noise * math.sqrt(float(np.trace(own)) / len(own))))
+    solved = solver.posterior_mean(done, matrix)
     meat = last.meat(*data.squares(1, theta if rounds > 1 else solved, last), gram)
     how: dict[str, Any] = {"own": own * noise**2, "noise": s, "records": data.records(), "robust": robust}
-    return LinearFit(solved, unshrunk(theta, total, gram, **how, **meat))
+    return solved, solver.unshrunk(theta, total, gram, **how, **meat)

@@ -25,7 +25,10 @@ from ndis.gram.sums import RecordSums, TermSums
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["BELOW", "BINS", "INTERCEPT_SHARE", "PLACE_SHARES", "Coordinates", "PublicRanges", "RoundReleases"]
+__all__ = [
+    "BELOW", "BINS", "INTERCEPT_SHARE", "PLACE_SHARES", "Coordinates", "PublicRanges", "RoundReleases", "last_shape",
+    "nearer",
+]  # fmt: skip
 
 # The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
 # loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
@@ -46,6 +49,7 @@ _FEWEST = 2.0  # the rarer value of a column of two values has at least this man
 _LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
 _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the records: noise then costs more than bias
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
+_WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -252,6 +256,30 @@ def turned(here: Coordinates, gram: Floats, noise: float, *, constant: float, ce
     centre = here.centre + np.linalg.solve(here.matrix, means)
     longer = math.sqrt(float((likely / floored).sum() / likely.sum()))
     return replace(here, matrix=matrix, centre=centre), longer
+
+
+def nearer(terms: Floats, centre: Floats, noise: float) -> tuple[Floats, float]:
+    """Return a noisy symmetric matrix, nearer to another one by as much as may be noise; with its weight.
+
+    >>> nearer(np.diag([5.0, 3.0]), 4.0 * np.eye(2), 0.5)[0].round(3).tolist()  # as of James and Stein
+    [[4.625, 0.0], [0.0, 3.375]]
+    """
+    away, p = float(((terms - centre) ** 2).sum()), len(terms)
+    weight = max(1.0 - noise**2 * p * (p + 1) / 2 / away, 0.0) if away > 0 else 0.0
+    return centre + weight * (terms - centre), weight
+
+
+def last_shape(terms: Floats, noise: float, records: float) -> Floats:
+    """Return a root of the inverse of the mean of ttᵀ of all targets, nearer to a sphere by as much as may be noise.
+
+    >>> last_shape(np.diag([400.0, 100.0])[None], 1.0, 100.0).round(2).tolist()
+    [[0.5, 0.0], [0.0, 1.0]]
+    """
+    together, p = terms.sum(axis=0), len(terms[0])
+    known, weight = nearer(together, max(float(np.trace(together)) / p, noise) * np.eye(p), noise)
+    values, vectors = np.linalg.eigh(known)
+    least = max(noise * math.sqrt(2.0 * p) * weight, float(values[-1]) / _WIDEST_SHAPE**2)
+    return np.asarray((vectors * np.sqrt(records / np.maximum(values, least))) @ vectors.T)
 
 
 class RoundReleases:

@@ -12,7 +12,7 @@ from flint import arb
 
 from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
-from ndis._formulas import chernoff_factor_ball
+from ndis._search import chernoff_factor_ball
 from ndis._validate import as_scalar
 from ndis.dominance.curves import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError

@@ -46,11 +46,11 @@ def bounds_of(layout: RowLayout) -> dict[str, Any]:
 class RowMechanism(CertifiedMechanism, Generic[Released]):
     """Releases a function of the exact Gram matrix of clipped rows."""
 
-    if TYPE_CHECKING:  # fields of the mechanisms, each in an order of its own
-        row_norm_bound: float
-        target_bound: float | None
-        intercept: float | None
-        fractional_bits: int
+    # fields of the mechanisms, each in an order of its own
+    row_norm_bound: float
+    target_bound: float | None
+    intercept: float | None
+    fractional_bits: int
 
     @property
     def _row_layout(self) -> RowLayout:

@@ -21,8 +21,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import ExactArray
-from ndis._validate import Floats, as_choice, as_floats, as_not_negative, as_one_positive, as_size, as_within
-from ndis.errors import ParameterError, require
+from ndis._validate import Floats, as_choice, as_floats, as_not_negative, as_one_positive, as_size, as_within, require
+from ndis.errors import ParameterError
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
 from ndis.models.exact_solve import Release, covariance_before_noise, posterior, posterior_mean

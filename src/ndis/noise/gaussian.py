@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from ndis._balls import cholesky, precision
 from ndis._exact import ExactArray, exact_array
-from ndis.errors import ParameterError, require
+from ndis._validate import require
+from ndis.errors import ParameterError
 from ndis.noise.bits import LazyNormals, RandomBits, nearest_integer, random_bits
 
 _GRID_BITS = 20  # the default grid is 2⁻²⁰ of the noise

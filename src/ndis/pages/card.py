@@ -131,6 +131,7 @@ def risk_card(profile: Any, delta: float, *, groups: tuple[int, ...] = (2, 5, 10
     end = 1.5 * epsilon if 0.0 < epsilon < math.inf else 1.0
     grid = [end * i / (_POINTS - 1) for i in range(_POINTS)]
     mu, slack = profile.gdp(max(_SLACK, profile.failure_probability))
+    rates = profile.true_positive_rate(FALSE_POSITIVE_RATES).tolist()
     return RiskCard(
         title=title,
         adjacency=profile.adjacency,
@@ -140,9 +141,7 @@ def risk_card(profile: Any, delta: float, *, groups: tuple[int, ...] = (2, 5, 10
         slack=slack,
         advantage=profile.advantage(),
         guesses=min((1.0 - profile.bayes_risk(0.5)) * (1.0 + 2.0**-50), 1.0),
-        attacks=tuple(
-            zip(FALSE_POSITIVE_RATES, profile.true_positive_rate(FALSE_POSITIVE_RATES).tolist(), strict=True)
-        ),
+        attacks=tuple(zip(FALSE_POSITIVE_RATES, rates, strict=True)),
         groups=tuple((size, _group_epsilon(profile, as_size("groups", size), target)) for size in groups),
         deployments=tuple(one | {"own_epsilon": e} for one, e in zip(deployments["deployment"], own, strict=True)),
         curve=tuple(zip(grid, profile.delta(grid).tolist(), strict=True)),

@@ -6,7 +6,6 @@ A page has no scripts and loads nothing: its style sheet is part of it, and its 
 from __future__ import annotations
 
 import functools
-import html
 import itertools
 import json
 import math
@@ -18,15 +17,16 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from ndis._files import write_file
-from ndis.errors import ParameterError
+from ndis._validate import require
 from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
 
 __all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]
 
 Point = tuple[float, float]  # (ε, δ)
 
-_WIDTH, _HEIGHT = 480.0, 320.0
+_WIDTH, _HEIGHT = 480, 320
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72.0, 466.0, 14.0, 268.0
+_DIAMOND = ((0, -1), (1, 0), (0, 1), (-1, 0))  # the corners of a marker
 _PAD = 9.0  # half a marker, inside the frame
 _LEAST_DECADES = 3  # powers of ten along the axis of δ, at least
 _MOST_TICKS = 7  # along each axis
@@ -75,13 +75,12 @@ class Page:
     def _repr_html_(self) -> str:
         """Put the page in a frame of its own, for notebooks."""
         style = "width: 100%; height: 40rem; border: 0"
-        return f'<iframe srcdoc="{html.escape(self.to_html())}" sandbox style="{style}"></iframe>'
+        return str(tag("iframe", srcdoc=self.to_html(), sandbox="", style=style))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a page that needs no other file if the path ends in .html, and JSON if it ends in .json."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
-        if ending not in (".html", ".json"):
-            raise ParameterError("path", "end in .html or .json", repr(os.fspath(path)))
+        require(ending in (".html", ".json"), "path", "end in .html or .json", repr(os.fspath(path)))
         text = self.to_html() if ending == ".html" else self.to_json()
         write_file(path, text.encode("utf-8"), name="path")
 
@@ -98,11 +97,10 @@ def _environment() -> Any:
     loader = PackageLoader("ndis.pages")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
-    environment.filters.update(
-        exact=lambda x: number(plain(x)), minute=minute, several=several, sentence=sentence, unbroken=unbroken
-    )
-    environment.globals.update(at_least=at_least, at_most=at_most, equation=equation, few=few)
-    environment.globals.update(number=number, plain=plain)
+    environment.filters.update(minute=minute, several=several, sentence=sentence, unbroken=unbroken)
+    environment.filters["exact"] = lambda x: number(plain(x))
+    numbers = {"at_least": at_least, "at_most": at_most, "equation": equation, "few": few, "plain": plain}
+    environment.globals.update(numbers, number=number)
     head, style = (Markup(loader.get_source(environment, name)[0]) for name in ("head.html", "page.css"))
     environment.globals["page_head"] = functools.partial(head.format, style=style)
     return environment
@@ -208,9 +206,10 @@ def chart(
             parts.append(tag("polyline", points=path(points), class_=kind))
     if len(claimed) > 1:
         parts.append(tag("polyline", points=path(claimed), class_="claimed"))
-    for x, y in claimed:
-        kind = "mark refuted" if (x, y) == refuted else "mark"
-        parts.append(_diamond(across(x), down(y), kind, size=7.0 if len(claimed) == 1 else 4.5))
+    size = 7.0 if len(claimed) == 1 else 4.5
+    for x, y in claimed:  # a diamond
+        corners = " ".join(f"{across(x) + a * size:.2f},{down(y) + b * size:.2f}" for a, b in _DIAMOND)
+        parts.append(tag("polygon", points=corners, class_="mark refuted" if (x, y) == refuted else "mark"))
     named = refuted if refuted in claimed else claimed[0] if claimed else None
     for x, y in claimed:
         label = ", ".join([mark] * ((x, y) == named) + ["δ = 0"] * (y == 0.0))
@@ -218,8 +217,7 @@ def chart(
             end = across(x) > middle
             place = {"x": across(x) + (-12 if end else 12), "y": down(y), "dy": "-0.35em"}
             parts.append(tag("text", label, **place, text_anchor="end" if end else "start", class_="label"))
-    box = f"0 0 {_WIDTH:g} {_HEIGHT:g}"
-    return tag("svg", *parts, viewBox=box, role="img", aria_label=description, class_="chart")
+    return tag("svg", *parts, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=description, class_="chart")
 
 
 def _steps(points: Sequence[Point]) -> str:
@@ -229,11 +227,6 @@ def _steps(points: Sequence[Point]) -> str:
         corners += [(left, low), (right, low)]
     corners.append((points[-1][0], _BOTTOM))
     return " ".join(f"{x:g},{y:g}" for x, y in corners)
-
-
-def _diamond(x: float, y: float, kind: str, *, size: float) -> Markup:
-    corners = ((x, y - size), (x + size, y), (x, y + size), (x - size, y))
-    return tag("polygon", points=" ".join(f"{a:.2f},{b:.2f}" for a, b in corners), class_=kind)
 
 
 def _decades(values: Sequence[float], *, floor: bool) -> tuple[int, int]:

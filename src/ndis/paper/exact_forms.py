@@ -24,9 +24,9 @@ from flint import arb
 from numpy.typing import ArrayLike
 
 from ndis._balls import Ball, climb
-from ndis._validate import Floats, as_floats, shaped
+from ndis._validate import Floats, as_floats, require, shaped
 from ndis.chi_square import loss_laws
-from ndis.errors import PrecisionError, require
+from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 
 _LADDER = tuple(1 << k for k in range(7, 15))  # bits of working precision to try

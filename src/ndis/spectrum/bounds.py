@@ -13,8 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._formulas import chernoff_factor
-from ndis._search import least_point
+from ndis._search import chernoff_factor, least_point
 from ndis._validate import Floats, as_floats, shaped
 from ndis.spectrum.invariants import Invariants
 

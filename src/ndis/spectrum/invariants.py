@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from flint import arb
 
 from ndis._balls import Ball
-from ndis._formulas import chernoff_factor_ball, reverse
+from ndis._search import chernoff_factor_ball, reverse
 
 if TYPE_CHECKING:
     from ndis.pair import GaussianPair

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ndis._balls import Ball, climb, exact_ball
 from ndis._exact import away_from_zero
-from ndis._formulas import reverse
+from ndis._search import reverse
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 
@@ -10,12 +9,10 @@ import pytest
 
 import ndis
 from helpers.pages import text_of
-from ndis.auditing import AuditReport
 from ndis.mechanisms.mechanism import Attained
 
 TRAINING = ndis.DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
-WORDS = "DPSGD with noise_multiplier = 1.1, sampling_rate = 0.00426667 , steps = 14062"
-ALL_DIGITS = "DPSGD with noise_multiplier = 1.1, sampling_rate = 0.004266666666666667, steps = 14062"
+WORDS = "DPSGD with noise_multiplier = 1.1, sampling_rate = 0.00426667, steps = 14062"
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,8 @@ def test_a_red_page_names_the_parameters(red):
     report, page = red
     assert report.refuted
     assert f"The audited mechanism is {WORDS}." in page
-    assert f"Mechanism {ALL_DIGITS}" in page
-    assert 'title="0.004266666666666667"' in report.to_html()
+    assert f"Mechanism {WORDS}" in page
+    assert "sampling_rate=0.004266666666666667" in report.reproduce  # all digits
 
 
 def test_a_red_page_offers_noise_that_makes_the_claim_true(red):
@@ -84,7 +81,7 @@ def test_a_green_page_rounds_the_parameters_only():
     assert report.proved
     assert f"{WORDS} gives differential privacy with ε = 2.39123456789, δ = 10⁻⁵ (add-remove) on every" in page
     assert "The audited mechanism is" not in page
-    assert report.proof.statement.startswith(ALL_DIGITS)
+    assert report.proof.statement.startswith(WORDS)
 
 
 def test_an_amber_page_names_the_parameters():
@@ -115,12 +112,3 @@ def test_algorithms_and_pairs_have_no_mechanism():
     report = ndis.audit(ndis.Claim(epsilon=1.0, delta=1e-6), pairs=[ndis.GaussianPair.from_ratios(1.0, shift=1.0)])
     assert report.mechanism == ""
     assert "Mechanism" not in text_of(report.to_html()).partition("How to read")[0]
-
-
-def test_reports_without_the_name_of_the_mechanism_are_read(red):
-    report, page = red
-    found = AuditReport.from_json(report.to_json())
-    assert text_of(found.to_html()) == page
-    old = json.loads(report.to_json())
-    del old["mechanism"]
-    assert AuditReport.from_dict(old).mechanism == ""

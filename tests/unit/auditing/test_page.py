@@ -127,7 +127,7 @@ class TestWords:
 
     def test_undecided_is_said(self, pages):
         report = dataclasses.replace(pages["not refuted"][0], undecided=True)
-        assert "so close to the claim" in report.to_html()
+        assert "The claim is neither refuted nor proved. Do not publish under it." in report.to_html()
 
     def test_a_refutation_by_less_than_a_digit_shows(self):
         """The float below the certified lower end is claimed: all digits are shown that tell the two apart."""

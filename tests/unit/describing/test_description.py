@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 
 import numpy as np
 import pytest
 
 import ndis
+from ndis.data.schema import Number
 from ndis.describing.statistics import NoisyMoments, ratio
 from ndis.errors import NotPrivateWarning, ParameterError
 
@@ -189,6 +191,23 @@ def test_parts_that_were_not_released_are_refused(rows):
             ask()
 
 
+def test_terms_of_a_number_are_for_regressions_only():
+    """A square and an indicator change nothing in a description, and a missing cell is missing whatever its fill."""
+    table = {"age": [20.0, 60.0, None] * 2000, "stay": [1.0, 3.0, 2.0] * 2000}
+    how = {"epsilon": 5.0, "delta": 1e-6, "random_state": 3}
+    schemas = [
+        ndis.Schema({"age": age, "stay": (0, 10)})
+        for age in (Number(0, 100), Number(0, 100, degree=2, indicator=True), Number(0, 100, 10, indicator=True))
+    ]
+    with pytest.warns(ndis.NotPrivateWarning):
+        plain, *others = (ndis.describe(table, schema=schema, **how) for schema in schemas)
+    for each in others:
+        for ask in ("records", "means", "variances"):
+            assert getattr(each, ask)().to_csv() == getattr(plain, ask)().to_csv()
+    missing = plain.records().to_frame().loc["missing: age", "estimate"]
+    assert abs(missing - 2000) < 100
+
+
 def test_a_hidden_ratio_has_the_whole_range():
     estimate, error, low, high = ratio(3.0, 5.0, noise=10.0, count_noise=10.0, variance=0.1, z=2.0, ends=(-1.0, 1.0))
     assert np.isnan(estimate)
@@ -210,3 +229,15 @@ def test_errors_of_moments_are_those_of_a_simulation(seed):
         values.append((moments.covariance[0, 1], moments.covariance[0, 0], correlation))
         errors.append((moments.covariance_error(0, 1), moments.covariance_error(0, 0), error))
     assert np.allclose(np.std(values, axis=0), np.median(errors, axis=0), rtol=0.15)
+
+
+def test_dates_are_shown_as_dates():
+    days = np.datetime64("2025-03-01") + np.arange(4000) % 31
+    table = {"day": days, "ward": np.tile(["A", "B"], 2000)}
+    schema = ndis.Schema({"day": (date(2025, 1, 1), date(2025, 12, 31)), "ward": ["A", "B"]})
+    d = ndis.describe(table, schema=schema, epsilon=5.0, delta=1e-6)
+    for shown in (d.means(), d.groups("ward"), d.quantiles("day")):
+        assert "2025-03-1" in repr(shown)
+        assert 20148 < float(shown.to_frame().estimate.iloc[-1]) < 20180 or "share" in repr(shown)
+    assert "2025-03-1" in d.to_html()
+    assert "2025" not in repr(d.variances())

@@ -18,23 +18,23 @@ LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 # of the root and of interop hold samplers of batches and risks; those of learn, gram and describing hold statistics on
 # natural tables; those of auditing and pages hold data sets, training loops and pages that decide.
 BUDGET = {
-    "(root)": (2650, 2350),
+    "(root)": (2620, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (4052, 3600),
-    "data": (2152, 1700),
-    "gram": (1268, 1250),
+    "accountant": (4050, 3600),
+    "data": (2133, 1700),
+    "gram": (1274, 1250),
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2155, 1800),
-    "describing": (828, 700),
+    "learn": (2139, 1800),
+    "describing": (841, 700),
     "dominance ledger": (1499, 1415),
-    "auditing": (2736, 2700),
-    "pages": (321, 320),
-    "paper interop": (565, 445),
+    "auditing": (2700, 2700),
+    "pages": (320, 320),
+    "paper interop": (563, 445),
     "cli": (1350, 1350),
 }
-FILES = 196  # the goal is 190
+FILES = 195  # the goal is 190
 LONGEST = 500  # lines of one file, all of them counted
 
 

@@ -62,7 +62,7 @@ def test_every_work_that_is_cited_is_listed():
 
 
 def test_the_citation_has_the_number_of_its_result():
-    version, number, label = re.findall(rf"Theory of ndis ([\d.]+), Theorem (\d+) \(({LABEL})\)", TEXT)[0]
+    version, number, label = re.findall(rf"Theory of ndis ([\d.]+), Theorem (\d+), ({LABEL})`", TEXT)[0]
     assert version == ndis.__version__
     assert list(RESULTS).index(label) + 1 == int(number)
 
@@ -73,3 +73,12 @@ def test_the_version_is_this_one(page):
     named = re.findall(r"(?:ndis[- ]|(?<!cff-)\bversion(?::| +=) *\{?)(\d+\.\d+\.\d+)", text)
     assert named
     assert set(named) == {ndis.__version__}
+
+
+@pytest.mark.parametrize("page", [path.name for path, text in PAGES.items() if "$$" in text])
+def test_displayed_formulas_stand_alone(page):
+    """Else the page shows their source."""
+    text = next(text for path, text in PAGES.items() if path.name == page)
+    for formula in re.split(r"\n\s*\n", text):
+        if "$$" in formula:
+            assert re.fullmatch(r"\s*\$\$[^$]+\$\$\s*", formula), formula

@@ -67,10 +67,6 @@ def test_schemas_with_terms_are_written_and_read():
         (lambda: Number(0, 1, degree=3), "degree must be 1 or 2"),
         (lambda: Number(0, 1, indicator=1), "indicator must be true or false"),
         (lambda: ndis.Schema({"x": (0, 1)}, target=("y", AGE)), "target must have degree 1"),
-        (
-            lambda: ndis.describe({"age": [1.0]}, schema=ndis.Schema({"age": AGE}), epsilon=1.0, delta=1e-6),
-            "degree 1 without an indicator",
-        ),
     ],
 )
 def test_what_is_refused(make, words):

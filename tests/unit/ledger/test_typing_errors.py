@@ -29,6 +29,7 @@ MISTAKES = {
     "targets of a wrong type": ({"target_bound": 1.0}, lambda rows: (rows, {"header": True, "targets": 3.5})),
     "a bound without targets": ({"target_bound": 1.0}, lambda rows: (rows, {"header": True})),
     "targets without a bound": ({}, lambda rows: (rows, {"header": True, "targets": ["y"]})),
+    "no device": ({}, lambda rows: (rows, {"header": True, "device": "nope"})),
     "no path": ({}, lambda rows: ("no path at all", {})),
     "an argument that there is not": ({}, lambda rows: (rows, {"headers": True})),
     "a column of the schema": ({}, lambda rows: (rows, {"header": True, "schema": ndis.Schema({"b": (0, 1)})})),

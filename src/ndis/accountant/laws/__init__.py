@@ -53,7 +53,7 @@ from ndis.errors import PrecisionError
 
 Complexes = NDArray[np.complex128]
 LEAST_V = -690.0  # log of a distance V that is a float
-_FIRST_ROWS = 8  # of a product, before small terms are dropped
+_FIRST_ROWS = 8  # rows of a product before small terms are dropped
 P = ParamSpec("P")
 R = TypeVar("R")
 

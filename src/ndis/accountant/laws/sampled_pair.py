@@ -25,7 +25,7 @@ import numpy as np
 
 from ndis._balls import precision
 from ndis._compile import compiled
-from ndis._formulas import log_mixture
+from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product
 from ndis.accountant.laws.one_ratio import OneRatioBalls

@@ -16,7 +16,7 @@ import math
 from flint import arb
 
 from ndis._balls import Ball
-from ndis._formulas import log_mixture_ball
+from ndis._search import log_mixture_ball
 from ndis.accountant.laws import BallLaw, sampled_view
 from ndis.accountant.laws.plain import PlainBalls, delta_of_pair
 from ndis.spectrum.invariants import Directions

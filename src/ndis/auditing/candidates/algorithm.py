@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis._validate import as_size
+from ndis._validate import as_size, require
 from ndis.auditing.candidates import laws
 from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
 from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
@@ -63,15 +63,14 @@ def from_algorithm(
         rule.check(data)
     if not given_sets:
         count = row_count(data)
-        if not (about.min_rows or 0) <= count <= most:
-            raise ParameterError("data", "have from min_rows to max_rows rows", "fewer or more")
+        require((about.min_rows or 0) <= count <= most, "data", "have from min_rows to max_rows rows", "fewer or more")
         rules = [rule for rule in rules if count > least or not isinstance(rule, RemoveEach)]
         rules = [rule for rule in rules if replaces or count < most or not isinstance(rule, AddAdversarial)]
     law = functools.partial(_law, algorithm, data)
     base = law()
     _check_same(base, law())
     pool = _pool(functools.partial(_score, law, base, claim.points), workers)
-    seen = Seen([] if base.exact is not None else [_EXACT_NOTE])
+    seen = Seen([_EXACT_NOTE])
     others = None
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None

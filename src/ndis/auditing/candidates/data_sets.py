@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_size, as_vector, as_within
+from ndis._validate import Adjacency, as_size, as_vector, as_within, require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.edits import Edit, parts_of, row_count
 from ndis.data.schema.columns import Boolean, Category
@@ -93,11 +93,9 @@ class Domain:
             raise ParameterError("row_norm_bound, or low and high,", "be stated", "both" if box else "none of them")
         if self.row_norm_bound is None:
             low, high = np.broadcast_arrays(as_vector("low", self.low), as_vector("high", self.high))
-            if not (low < high).all():
-                raise ParameterError("low", "lie below high", "others")
+            require((low < high).all(), "low", "lie below high", "others")
             own = low.size if np.ndim(self.low) or np.ndim(self.high) else self.features
-            if self.features not in (None, own):
-                raise ParameterError("features", "be as many as low and high have", self.features)
+            require(self.features in (None, own), "features", "be as many as low and high have", self.features)
             object.__setattr__(self, "features", own)
         else:
             as_within("row_norm_bound", self.row_norm_bound, _EXPONENT)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis._validate import Floats, as_size
+from ndis._validate import Floats, as_size, require
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
@@ -111,19 +111,13 @@ class DataSet:
         return with_targets("data", *arrays, names=names)
 
 
-def as_data_set(data: Any) -> DataSet:
-    """Return the data set; other data become one with all their columns."""
-    return data if isinstance(data, DataSet) else DataSet(data)
-
-
 def matrix_of(name: str, rows: Any, names: Sequence[str] = ()) -> Floats:
     """Check that rows are a finite matrix. A message names a column, and quotes no entry."""
     try:
         array = np.asarray(rows)
     except ValueError:
         raise ParameterError(name, "be rows of equal length", "rows of different lengths") from None
-    if array.dtype.kind not in "uifb":
-        raise ParameterError(name, "be rows of numbers", f"entries of type {array.dtype}")
+    require(array.dtype.kind in "uifb", name, "be rows of numbers", f"entries of type {array.dtype}")
     if array.ndim != 2 or 0 in array.shape:
         raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
     array = array.astype(np.float64)

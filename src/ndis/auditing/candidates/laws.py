@@ -16,7 +16,7 @@ algorithm (rule:audit):
    covers (1+s)·r up to 2⁻²⁰. A mean of size M standard deviations has r ≈ 10·2⁻⁵²·M per operation, so sums of
    millions of standard deviations are covered.
 
-Laws in fractions (`ExactArray`) are exact, and none of these rules applies to them.
+Pairs that a user gives are exact, and none of these rules applies to them.
 
 **Screening.** Neighbours differ by little. If their covariances differ by a matrix of low rank, the float screen uses
 a pair made from that matrix. It costs O(d²) per rank and solves no eigenproblem of size d. The remainder of the
@@ -35,11 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
-from ndis._exact import ExactArray, exact_array
-from ndis._validate import Floats, as_count, as_covariance
+from ndis._exact import ExactArray
+from ndis._validate import Floats, as_count, as_covariance, require
 from ndis.errors import NdisError, ParameterError
 from ndis.pair import GaussianPair
-from ndis.spectrum.origins import DenseOrigin
 
 Algorithm = Callable[[Any], Any]
 
@@ -88,7 +87,6 @@ class OutputLaw:
 
     mean: Floats
     covariance: Floats
-    exact: tuple[NDArray[Any], NDArray[Any]] | None = None  # the same in fractions, if the floats are rounded
     copies: int = 1
 
     @cached_property
@@ -122,9 +120,8 @@ def law_of(algorithm: Algorithm, data: Any) -> OutputLaw:
         return replace(law_of(lambda _: (result.mean, result.covariance), data), copies=int(result.copies))
     if not (isinstance(result, tuple | list) and len(result) == 2):
         raise ParameterError("algorithm", "return (mean, covariance) or a Gaussian", type(result).__name__)
-    if any(isinstance(numbers, ExactArray) for numbers in result):
-        return _exact_law(*(exact_array(numbers, name="law returned by algorithm") for numbers in result))
-    mean, covariance = (_finite(name, array) for name, array in zip(("mean", "covariance"), result, strict=True))
+    arrays = (array.to_float() if isinstance(array, ExactArray) else array for array in result)
+    mean, covariance = (_finite(name, array) for name, array in zip(("mean", "covariance"), arrays, strict=True))
     vector = np.atleast_1d(mean)
     if vector.ndim != 1 or vector.size == 0:
         raise ParameterError("mean returned by algorithm", "be a vector, at least one entry", f"shape {mean.shape}")
@@ -138,19 +135,16 @@ def _finite(name: str, numbers: Any) -> Floats:
         array = np.asarray(numbers)
     except ValueError:
         raise ParameterError(name, "be an array of real numbers", "entries of different lengths") from None
-    if array.dtype.kind not in "uif":
-        raise ParameterError(name, "be an array of real numbers", f"entries of type {array.dtype}")
+    require(array.dtype.kind in "uif", name, "be an array of real numbers", f"entries of type {array.dtype}")
     array = np.array(array, dtype=np.float64)
-    if not np.isfinite(array).all():
-        raise ParameterError(name, "be finite", "entries that are not")
+    require(np.isfinite(array).all(), name, "be finite", "entries that are not")
     return array
 
 
 def _as_covariance(covariance: Floats, size: int) -> Floats:
     name = "covariance returned by algorithm"
     if covariance.shape == (size,):
-        if not (covariance >= 0).all():
-            raise ParameterError(name, "have non-negative variances", "a negative one")
+        require((covariance >= 0).all(), name, "have non-negative variances", "a negative one")
         return covariance
     if covariance.shape != (size, size) and not (size == 1 and covariance.ndim == 0):
         raise ParameterError(name, f"have shape ({size}, {size}) or ({size},)", f"shape {covariance.shape}")
@@ -162,29 +156,17 @@ def _as_covariance(covariance: Floats, size: int) -> Floats:
         ) from None
 
 
-def _exact_law(mean: ExactArray, covariance: ExactArray) -> OutputLaw:
-    floats = (mean.to_float(), covariance.to_float())
-    if len(mean.shape) != 1 or covariance.shape != 2 * mean.shape or not np.isfinite(np.append(*floats)).all():
-        shapes = f"shapes {mean.shape} and {covariance.shape}"
-        raise ParameterError("law returned by algorithm", "be a vector and a square matrix within floats", shapes)
-    spread = covariance.to_fractions()
-    exact = mean.to_fractions(), (spread + spread.T) / 2
-    return OutputLaw(floats[0], _as_covariance(floats[1], floats[0].size), exact)
-
-
 # ---------------------------------------------------------------------- rounding
 
 
 def same(one: OutputLaw, other: OutputLaw) -> bool:
-    """Say if two laws are equal: to the last digit if they are fractions, else up to rounding.
+    """Say if two laws are equal up to rounding.
 
     >>> same(OutputLaw(np.array([0.1 + 0.2]), np.zeros(1)), OutputLaw(np.array([0.3]), np.zeros(1)))
     True
     """
     if one.copies != other.copies or one.covariance.shape != other.covariance.shape:
         return False
-    if one.exact is not None and other.exact is not None:
-        return all(np.array_equal(a, b) for a, b in zip(one.exact, other.exact, strict=True))
     return bool(_agreeing(one, other).all())
 
 
@@ -194,7 +176,7 @@ def same_noise(one: OutputLaw, other: OutputLaw) -> bool:
     >>> same_noise(OutputLaw(np.zeros(1), np.ones(1)), OutputLaw(np.ones(1), np.full(1, 1.5)))
     False
     """
-    return same(replace(one, mean=other.mean, exact=None), replace(other, exact=None))
+    return same(replace(one, mean=other.mean), other)
 
 
 def _agreeing(one: OutputLaw, other: OutputLaw) -> NDArray[np.bool_]:
@@ -209,8 +191,6 @@ def _agreeing(one: OutputLaw, other: OutputLaw) -> NDArray[np.bool_]:
 def like(law: OutputLaw, base: OutputLaw) -> OutputLaw:
     """Return the law with the numbers of the base where rounding explains the difference (rule 1)."""
     _check_shapes(law, base)
-    if law.exact is not None or base.exact is not None:
-        return law
     equal = _agreeing(law, base)
     if equal.all():
         return base
@@ -227,8 +207,6 @@ def bar(one: OutputLaw, other: OutputLaw) -> Callable[[float], float]:
     >>> bar(OutputLaw(np.zeros(2), np.eye(2)), OutputLaw(np.zeros(2), np.ones((2, 2))))(1e-6)
     1.0
     """
-    if one.exact is not None and other.exact is not None:
-        return float
     singular = min(one.smallest, other.smallest) <= one.mean.size * AGREE
     return lambda delta: 1.0 if singular else min(1.0, _CLEAR * delta)
 
@@ -237,7 +215,7 @@ def bar(one: OutputLaw, other: OutputLaw) -> Callable[[float], float]:
 
 
 def certified_pair(p: OutputLaw, q: OutputLaw) -> GaussianPair:
-    """Make the pair p from q with its exact inputs: the floats or the fractions that the algorithm returned."""
+    """Make the pair p from q with its exact inputs, the floats that the algorithm returned."""
     _check_shapes(p, q)
     make = GaussianPair.from_diagonal if p.covariance.ndim == 1 else GaussianPair.from_moments
     try:
@@ -246,52 +224,30 @@ def certified_pair(p: OutputLaw, q: OutputLaw) -> GaussianPair:
     except ParameterError as error:
         rule = str(error).split("; got ")[0]
         raise ParameterError("algorithm", f"return laws that make a pair: {rule}", "others") from None
-    if p.exact is not None or q.exact is not None:
-        pair = replace(pair, origins=(DenseOrigin((*_as_fractions(p), *_as_fractions(q))),))
     return pair if p.copies == 1 else pair.repeat(p.copies)
-
-
-def _as_fractions(law: OutputLaw) -> tuple[NDArray[Any], NDArray[Any]]:
-    if law.exact is not None:
-        return law.exact
-    return exact_array(law.mean).to_fractions(), exact_array(law.covariance).to_fractions()
 
 
 def _check_shapes(p: OutputLaw, q: OutputLaw) -> None:
     if p.mean.size != q.mean.size or p.covariance.ndim != q.covariance.ndim or p.copies != q.copies:
-        shapes = " and ".join(
-            f"{law.mean.size} × {law.copies}" if law.copies > 1 else f"{law.mean.size}" for law in (p, q)
-        )
+        shapes = " and ".join(f"{law.mean.size} × {law.copies}" for law in (p, q))
         raise ParameterError("algorithm", "return laws of one dimension on neighbours", shapes)
 
 
 def screening_pair(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float]:
     """Make the pair `other` from `base` for the float screen, and bound how far its loss is off."""
     _check_shapes(other, base)
-    blur = math.fsum(_rounded(law) for law in (other, base) if law.exact is not None)
     quick = _low_rank(other, base) if base.covariance.ndim == 2 and base.mean.size > 1 else None
-    return (certified_pair(other, base), blur) if quick is None else (quick[0], blur + quick[1])
+    return (certified_pair(other, base), 0.0) if quick is None else quick
 
 
-def _blur(shift: float, spread: float, dimension: int) -> float:
-    """Bound how far a loss moves if means move by `shift` and covariances by `spread`, in standard deviations.
+def _blur(spread: float, dimension: int) -> float:
+    """Bound how far a loss moves if covariances move by `spread`, a part of the variance in any direction.
 
-    Let P* have a mean within e of that of P and a covariance within η ≤ 1/5 of it, both in standard deviations of P.
-    The loss of P* from P stays below e²/2 + e√(2x) for the mean and 2η(d + x) for the covariance (χ²_d ≤ 2d + 3x),
-    each except with probability e^−x. At x = 800 that is below every float. A factor 5/4 covers the other order.
+    Let P* have the mean of P and a covariance within η ≤ 1/5 of it. The loss of P* from P stays below 2η(d + x)
+    (χ²_d ≤ 2d + 3x), except with probability e^−x. At x = 800 that is below every float. A factor 5/4 covers the other
+    order.
     """
-    return 1.25 * (0.5 * shift * shift + 40.0 * shift + 2.0 * spread * (dimension + 800)) if spread < 0.2 else math.inf
-
-
-def _rounded(law: OutputLaw) -> float:
-    """Bound how far the loss moves because fractions were rounded to floats."""
-    free = law.variances > 0
-    if not law.smallest > 0.0:
-        return math.inf
-    shift = float(np.linalg.norm(np.abs(law.mean[free]) / np.sqrt(law.variances[free]) + 1.0))
-    count = int(free.sum())
-    shift = _ROUNDING * shift * math.sqrt(law.copies / law.smallest)
-    return _blur(shift, _ROUNDING * count / law.smallest, count * law.copies)
+    return 2.5 * spread * (dimension + 800) if spread < 0.2 else math.inf
 
 
 def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] | None:
@@ -323,4 +279,4 @@ def _low_rank(other: OutputLaw, base: OutputLaw) -> tuple[GaussianPair, float] |
         return None
     spread = left / base.smallest / min(1.0, float(pair.variance_ratio.min()))
     pair = pair if base.copies == 1 else pair.repeat(base.copies)
-    return (pair, _blur(0.0, spread, base.mean.size * base.copies)) if spread <= _LEFT else None
+    return (pair, _blur(spread, base.mean.size * base.copies)) if spread <= _LEFT else None

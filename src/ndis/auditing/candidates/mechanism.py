@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, down, exact_array, plus_diagonal, root_down, up
-from ndis._validate import Floats
+from ndis._validate import Floats, require
 from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, brief
 from ndis.auditing.candidates.rules import Search
@@ -62,10 +62,9 @@ class Lifted:
     model: Any
     noise_variance: float
 
-    def __call__(self, data: Any) -> tuple[ExactArray, ExactArray]:
+    def __call__(self, data: Any) -> tuple[Any, ExactArray]:
         mean, covariance = self.model.distribution(data)
-        centre, spread = exact_array(mean, name="mean"), exact_array(covariance, name="covariance")
-        return centre, plus_diagonal(spread, self.noise_variance)
+        return mean, plus_diagonal(exact_array(covariance, name="covariance"), self.noise_variance)
 
 
 def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: Claim, **running: Any) -> Candidates:
@@ -88,8 +87,7 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
 def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:
     law = as_projection(mechanism)
     if law is not None:
-        if search.neighbours is not None:
-            raise ParameterError("neighbours", "be left out for a projection", type(mechanism).__name__)
+        require(search.neighbours is None, "neighbours", "be left out for a projection", type(mechanism).__name__)
         rows = data.open(target=law.target_bound is not None)
         neighbours, tried, chosen = projection_neighbours(law, rows)
         return Candidates([(tried, _candidates(neighbours, claim))], chosen)

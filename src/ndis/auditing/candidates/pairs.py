@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis._files import only_keys
-from ndis._formulas import reverse_shift
-from ndis._validate import Floats
+from ndis._search import reverse_shift
+from ndis._validate import Floats, require
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
 from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
@@ -77,8 +77,7 @@ def _from_values(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
 
 def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     """Yield the candidates of those pairs of a batch that may matter."""
-    if np.size(batch.variance_ratio) == 0:
-        raise ParameterError("variance_ratio", "have at least one pair", "none")
+    require(np.size(batch.variance_ratio) != 0, "variance_ratio", "have at least one pair", "none")
     ratio, t, m, n, _ = checked_rows(batch.variance_ratio, batch.shift, batch.copies, 0.0, None)
     orders = ((t, m), reverse_shift(t, m, ratio))
     places = [(epsilon, delta, order) for epsilon, delta in claim.points for order in orders]

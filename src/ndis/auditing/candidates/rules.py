@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size
+from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size, require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
 from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
@@ -85,29 +84,22 @@ class AddRows(_Given):
 
 @dataclass(frozen=True, eq=False)
 class ReplaceEach(_Given):
-    """Replace every row (or those numbered in `rows`) in turn by every candidate.
+    """Replace every row in turn by every candidate.
 
-    >>> (batch,) = ReplaceEach([[1.0, 0.0]], rows=(0, 3)).proposals(np.zeros((5, 2)), None)
+    >>> (batch,) = ReplaceEach([[1.0, 0.0]]).proposals(np.zeros((2, 2)), None)
     >>> [(edit.remove, edit.add[0].tolist()) for edit in batch]
-    [(0, [1.0, 0.0]), (3, [1.0, 0.0])]
+    [(0, [1.0, 0.0]), (1, [1.0, 0.0])]
     """
 
-    rows: tuple[int, ...] | None = None
     adjacency: Adjacency = "replace-one"
 
     def describe(self) -> str:
-        which = "every row" if self.rows is None else several(len(self.rows), "chosen row")
-        mark = edits.digest(*parts_of(self.candidates), np.array(self.rows or ()))
         rows = several(row_count(self.candidates), "given row")
-        return f"{which} of the data replaced in turn by {rows} (digest {mark})"
+        return f"every row of the data replaced in turn by {rows} (digest {edits.digest(*parts_of(self.candidates))})"
 
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        candidates = self._rows(data)
-        count = row_count(data)
-        chosen = range(count) if self.rows is None else self.rows
-        if not all(isinstance(i, int) and 0 <= i < count for i in chosen):
-            raise ParameterError("rows", f"be numbers from 0 to {count - 1}", "others")
-        yield from edits.in_batches(edits.replacement(i, row) for i in chosen for row in candidates)
+        candidates, places = self._rows(data), range(row_count(data))
+        yield from edits.in_batches(edits.replacement(i, row) for i in places for row in candidates)
 
 
 @dataclass(frozen=True)
@@ -161,8 +153,9 @@ class AddAdversarial:
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
         domain = self.domain.for_data(data)
         rows = [domain.draw(random) for _ in range(self.offspring)]
-        for x in _principal(parts_of(data)[0]):
-            rows += [domain.toward(sign * x, y) for y in domain.target_ends for sign in (1.0, -1.0)]
+        x = np.asarray(parts_of(data)[0], dtype=np.float64)
+        for axis in np.linalg.eigh(x.T @ x)[1].T[[0, -1]]:  # of smallest and largest second moment
+            rows += [domain.toward(sign * axis, y) for y in domain.target_ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]
         order = sorted(range(len(seeds)), key=lambda i: -scores[i])
@@ -199,12 +192,6 @@ class ReplaceAdversarial(AddAdversarial):
     def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
         places = random.permutation(row_count(data)).tolist()
         yield from self._climb(data, random, lambda row, i: edits.replacement(i, row), places)
-
-
-def _principal(x: NDArray[Any]) -> list[NDArray[np.float64]]:
-    """Return the directions of largest and smallest second moment of the rows."""
-    _, vectors = np.linalg.eigh(np.asarray(x, dtype=np.float64).T @ np.asarray(x, dtype=np.float64))
-    return [vectors[:, 0], vectors[:, -1]]
 
 
 # ---------------------------------------------------------------------- the choice of rules
@@ -245,14 +232,17 @@ class Search:
     def rules(self, claim: Claim, domain: Domain | None = None) -> list[Any]:
         """Return the rules that choose neighbours, checked against the adjacency of the claim."""
         if self.neighbours is None:
-            return self._default_rules(claim, domain)
+            replaces = claim.adjacency == "replace-one"
+            worst = [] if domain is None else [(ReplaceAdversarial if replaces else AddAdversarial)(domain)]
+            remedy = "state a Domain, DataSet(data, domain=Domain(…)), or use ReplaceEach"
+            require(worst or not replaces, "neighbours", "be given for replace-one", None, remedy)
+            return [*([] if replaces else [RemoveEach()]), *worst]
         given = [self.neighbours] if hasattr(self.neighbours, "proposals") else self.neighbours
         if isinstance(given, np.ndarray | str | bytes) or not isinstance(given, Iterable):
             wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
             raise ParameterError("neighbours", wanted, type(given).__name__)
         items = list(given)
-        if not items:
-            raise ParameterError("neighbours", "be at least one", "none")
+        require(items, "neighbours", "be at least one", "none")
         rules = [item for item in items if hasattr(item, "proposals")]
         for rule in rules:
             if rule.adjacency != claim.adjacency:
@@ -261,14 +251,3 @@ class Search:
         if rules and len(rules) < len(items):
             raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
         return rules or [GivenSets(tuple(items))]
-
-    @staticmethod
-    def _default_rules(claim: Claim, domain: Domain | None) -> list[Any]:
-        replaces = claim.adjacency == "replace-one"
-        rules: list[Any] = [] if replaces else [RemoveEach()]
-        if domain is not None:
-            rules.append((ReplaceAdversarial if replaces else AddAdversarial)(domain))
-        if not rules:
-            remedy = "state a Domain, DataSet(data, domain=Domain(…)), or use ReplaceEach"
-            raise ParameterError("neighbours", "be given for replace-one", None, remedy)
-        return rules
