@@ -16,6 +16,7 @@ A column of cells is an array of NumPy, an Arrow array of text (`LargeBinaryArra
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -114,6 +115,16 @@ def text_objects(array: NDArray[Any]) -> NDArray[Any]:
     texts = np.asarray(np.where(known, array, "").astype(object))
     texts[~known] = None
     return texts
+
+
+def is_path(item: Any) -> bool:
+    """Return whether an item is a text or a path, by its type: it may be a cell, which must not be asked.
+
+    >>> is_path("a.csv"), is_path(""), is_path(b"a.csv")
+    (True, False, False)
+    """
+    kind = type(item)
+    return issubclass(kind, os.PathLike) or (issubclass(kind, str) and str.__len__(item) > 0)
 
 
 def unwrapped(cell: Any) -> Any:

@@ -72,8 +72,8 @@ ALLOWED: dict[str, str] = {
         ".to_list .to_frame pd.Series .get_column .rechunk .tz_convert .cpu .detach .double .float "
         ".numpy .to_series .filter .compress .len_bytes .to_datetime64",
     "Python on one cell by its own type; what it may raise is caught there":
-        "float.__float__ int.__int__ str.__str__ str.strip bytes.decode date.toordinal .astimezone .__get__ "
-        "datetime.fromisoformat .toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
+        "float.__float__ int.__int__ str.__str__ str.__len__ str.strip bytes.decode date.toordinal .astimezone "
+        ".__get__ datetime.fromisoformat .toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
     "lines of CSV as bytes: no decoding but of the names in a public header":
         ".find .rfind .removeprefix .removesuffix .replace .read .readline .open .seek .tell .stat .decode .strip "
         "csv.reader",
