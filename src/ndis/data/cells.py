@@ -47,7 +47,7 @@ _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
     unit: 86_400 * 10**power for unit, power in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
 }
-_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}  # NumPy's types
+_KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}  # NumPy's letters
 _KINDS |= {"U": "texts", "S": "texts", "T": "text"}
 _ARROW = {"boolean": "boolean", "number": "integer floating decimal", "text": "string large_string string_view"}
 _ARROW |= {"date": "date timestamp", "objects": "null"}  # types by their kind

@@ -154,7 +154,7 @@ class AddAdversarial:
         domain = self.domain.for_data(data)
         rows = [domain.draw(random) for _ in range(self.offspring)]
         x = np.asarray(parts_of(data)[0], dtype=np.float64)
-        for axis in np.linalg.eigh(x.T @ x)[1].T[[0, -1]]:  # of smallest and largest second moment
+        for axis in np.linalg.eigh(x.T @ x)[1].T[[0, -1]]:  # directions with the smallest and largest second moment
             rows += [domain.toward(sign * axis, y) for y in domain.target_ends for sign in (1.0, -1.0)]
         seeds = [(row, places[i % len(places)]) for i, row in enumerate(rows)]
         scores = yield [edit(*seed) for seed in seeds]
