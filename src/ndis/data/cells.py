@@ -152,7 +152,7 @@ def python_value(cell: Any) -> Any:
     if not is_numpy(kind):
         return cell
     known = issubclass(kind, np.number | np.bool_ | np.character) and not issubclass(kind, np.timedelta64)
-    return cell.item() if known else None
+    return None if not known else float(cell) if issubclass(kind, np.floating) else cell.item()
 
 
 def each_cell(cells: Cells) -> list[Any]:
@@ -170,8 +170,9 @@ def number(cell: Any) -> float:
     [1.0, 2.5, 3.0, nan, nan, nan, nan, nan]
     """
     kind = type(cell)  # not isinstance, which may ask the cell itself
-    if issubclass(kind, str | bytes):
-        match = (_TEXT if issubclass(kind, str) else _BYTES).fullmatch(cell)
+    if issubclass(kind, str | bytes):  # as text and bytes of Python's own, for a type may bring code
+        text = issubclass(kind, str)
+        match = _TEXT.fullmatch(str.__str__(cell)) if text else _BYTES.fullmatch(bytes.__getitem__(cell, slice(None)))
         return math.nan if match is None else float(match[1])
     try:
         if issubclass(kind, float):

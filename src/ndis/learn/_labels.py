@@ -136,5 +136,5 @@ _READERS: tuple[tuple[type, str, Any], ...] = (
     (int, "number", int.__int__),
     (float, "number", float.__float__),
     (str, "text", str.__str__),
-    (bytes, "bytes", lambda cell: bytes.join(b"", (cell,))),
+    (bytes, "bytes", lambda cell: bytes.__getitem__(cell, slice(None))),
 )

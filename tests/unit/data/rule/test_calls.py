@@ -60,7 +60,7 @@ ALLOWED: dict[str, str] = {
         "pa.float64 pa.int32 pa.int64 pa.large_binary pa.large_string pa.string pa.OSFile pq.ParquetFile "
         "pq.read_schema .open_file .IpcReadOptions",
     "rows and labels by their own type: lists and tuples, whose own code is not run":
-        "list.__iter__ tuple.__iter__ bytes.join",
+        "list.__iter__ tuple.__iter__ bytes.__getitem__",
     "a release of exact sums, and what a mechanism knows of its noise":
         ".calibrated .release .release_count .release_gram .count_noise .gram_noise",
     "Arrow on bytes: a look-up, cell by cell, without a check of UTF-8":
@@ -79,8 +79,8 @@ ALLOWED: dict[str, str] = {
         "csv.reader",
     "public names, words and containers":
         ".add .append .pop .get .items .values .keys .index .setdefault .fromkeys .join .isprintable .isdecimal "
-        ".lstrip .startswith .title .upper re.compile .__setattr__ .insert .split .dumps .isoformat .chain .product "
-        "math.prod math.sqrt np.log",
+        ".lstrip .startswith .endswith .title .upper re.compile .__setattr__ .insert .split .dumps .isoformat .chain "
+        ".product math.prod math.sqrt np.log",
     "dask: the tasks of others, whose errors become one message":
         ".compute .to_delayed",
 }  # fmt: skip

@@ -199,6 +199,11 @@ def test_no_cell_is_read_before_the_budget_covers_the_request(tmp_path: Path, mo
 
 
 def test_records_are_not_split_by_unchecked_indices_nor_as_a_pair() -> None:
+    for texts in ([], ["x"]):  # pyarrow raised where there is a record
+        views = pa.array(texts, pa.string_view())
+        for data in (pa.table({"a": views}), {"a": views}):
+            with pytest.raises(ParameterError, match="got views; cast them to string first"):
+                split_records(data)
     for data in ((np.eye(3), np.ones(3)), scipy.sparse.csc_array(np.eye(3))):
         with pytest.raises(ParameterError, match="data must be rows"):
             split_records(data, 0.5)
