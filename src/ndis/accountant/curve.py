@@ -119,7 +119,7 @@ class UpperCurve:
         nodes = period * math.sqrt(2.0 * fall / bend[i]) / (2.0 * math.pi)
         while (fallen := -sum(n * law.log_ceiling(c, 2.0 * math.pi * nodes / period) for law, n in parts)) < fall:
             nodes *= min(max(math.sqrt(fall / fallen), _LEAST), _LONGEST) if fallen > 0.0 else _LONGEST
-            if not nodes * len(parts) <= _MOST_NODES:
+            if not nodes <= _MOST_NODES:
                 raise PrecisionError(f"the sum over one line needs {nodes:.2g} nodes")
         return c, period, math.ceil(nodes) + 1, fall
 

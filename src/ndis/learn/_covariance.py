@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.covariance import EmpiricalCovariance
+from sklearn.covariance import EmpiricalCovariance, empirical_covariance, log_likelihood
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
@@ -48,29 +45,35 @@ class MomentsEstimator(PrivateEstimator):
         stated_records(self)
 
     def _release_moments(self, rows: Rows, *, centered: bool = False) -> NoisyMoments:
-        """Release the Gram matrix or a sketch of the rows, and estimate count, mean and covariance from it.
-
-        The noise may leave the covariance with negative eigenvalues: it is unbiased, and is not repaired.
-        """
-        records, bound, width = stated_records(self), self._row_bound(), self.n_features_in_
+        """Release the Gram matrix or a sketch of the rows, and estimate moments from it."""
+        bound, width = self._row_bound(), self.n_features_in_
         # A constant column counts the records and carries the mean. If neither is needed it would only cost noise.
-        intercept = None if centered and records is not None else INTERCEPT_SHARE * bound
+        intercept = None if centered and self.records is not None else INTERCEPT_SHARE * bound
         layout: dict[str, Any] = {"row_norm_bound": bound, "intercept": intercept}
         if self.method == "gram":
             adjacency = as_adjacency(self.adjacency)
             mechanism = calibrated(GramMechanism.calibrated, **self._budget(), adjacency=adjacency, **layout)
         else:
             mechanism = sketching(self, columns=width + (intercept is not None), **layout)
-        release = self._keep(mechanism, lambda: mechanism.release(rows, random_state=self.random_state))
-        gram = release.gram() if intercept is not None else np.pad(release.gram(), (0, 1))
-        if isinstance(release, GramRelease):
-            noise = mechanism.noise_std
+        self._keep(mechanism, lambda: mechanism.release(rows, random_state=self.random_state))
+        noisy = self._released_moments(centered=centered)
+        self.records_ = noisy.records
+        return noisy
+
+    def _released_moments(self, *, centered: bool = False) -> NoisyMoments:
+        """Estimate count, mean and covariance from the release.
+
+        The noise may leave the covariance with negative eigenvalues: it is unbiased, and is not repaired.
+        """
+        constant, gram = self.mechanism_.intercept, self.release_.gram()
+        gram = gram if constant is not None else np.pad(gram, (0, 1))
+        if isinstance(self.release_, GramRelease):
+            noise = self.mechanism_.noise_std
         else:  # the standard error of the last diagonal entry of a sketch
-            noise = math.sqrt(2 / len(release.sketch)) * (float(gram[-1, -1]) + release.ridge)
-        noisy = NoisyMoments.of(gram, noise=noise, constant=intercept or 1.0, records=records)
+            noise = math.sqrt(2 / len(self.release_.sketch)) * (float(gram[-1, -1]) + self.release_.ridge)
+        noisy = NoisyMoments.of(gram, noise=noise, constant=constant or 1.0, records=stated_records(self))
         if centered:
-            noisy = replace(noisy, mean=np.zeros(width), covariance=gram[:-1, :-1] / noisy.records)
-        self.records_, self._moments = noisy.records, noisy
+            noisy = replace(noisy, mean=np.zeros(len(noisy.mean)), covariance=gram[:-1, :-1] / noisy.records)
         return noisy
 
     def _known_moments(self) -> NoisyMoments:
@@ -79,7 +82,7 @@ class MomentsEstimator(PrivateEstimator):
         if not isinstance(self.release_, GramRelease) or self.mechanism_.intercept is None:
             rule = "be 'gram', with a mean that is estimated, for standard errors"
             raise ParameterError("method", rule, self.method)
-        return self._moments
+        return self._released_moments()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -144,7 +147,7 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
     assume_centered: bool = False
     store_precision: bool = True
 
-    def _learn(self, rows: Rows, public: None, *, one: bool) -> Self:
+    def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
         noisy, schema = self._release_moments(rows, centered=self.assume_centered), self._schema()
         self._scale = np.ones(len(noisy.mean)) if schema is None else schema.scales()[1]
         self.location_ = noisy.mean if schema is None else schema.decode(noisy.mean)
@@ -152,7 +155,6 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
         values, vectors = np.linalg.eigh(covariance)
         self._set_covariance((vectors * np.maximum(values, 0.0)) @ vectors.T)  # for a precision that is positive
         self.covariance_ = covariance
-        return self
 
     @property
     def location_error_(self) -> Floats:
@@ -202,21 +204,13 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
     def score(self, X_test: Any, y: Any = None, *, public: bool = False) -> float:
         """Compute the log-likelihood of rows under the released mean and covariance; it warns without ``public``."""
         warn_of_score(public=public)
-        with _rows_without_names():
-            return float(super().score(self._public_rows(X_test)))
+        rows = self._dense_rows(X_test) - self.location_
+        return float(log_likelihood(empirical_covariance(rows, assume_centered=True), self.get_precision()))
 
     def mahalanobis(self, X: Any) -> Floats:
         """Compute the squared Mahalanobis distances of public rows."""
-        with _rows_without_names():
-            return np.asarray(super().mahalanobis(self._public_rows(X)))
-
-
-@contextmanager
-def _rows_without_names() -> Iterator[None]:
-    """Silence scikit-learn: rows that were read by name have lost their names, which it would report."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        yield
+        rows = self._dense_rows(X) - self.location_
+        return np.asarray((rows @ self.get_precision() * rows).sum(axis=1))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -262,7 +256,7 @@ class PrivatePCA(MomentsEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
 
     n_components: Any = field(default=None, kw_only=False)
 
-    def _learn(self, rows: Rows, public: None, *, one: bool) -> Self:
+    def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
@@ -280,7 +274,6 @@ class PrivatePCA(MomentsEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         self.components_: Floats = vectors[:kept]
         self.explained_variance_: Floats = variances[:kept]
         self.explained_variance_ratio_ = variances[:kept] / total if total > 0 else np.zeros(kept)
-        return self
 
     def transform(self, X: Any) -> Floats:
         """Return the coordinates of rows along the components; NaN if a row has NaN."""

@@ -125,7 +125,9 @@ class PrivateEstimator(SavedModel):
     """All estimators have these parameters. scikit-learn reads them from the constructor that `dataclass` writes.
 
     An estimator inherits from this class first, then from mixins of scikit-learn, and last from its `BaseEstimator`.
-    Each has `_check`, which checks public parameters before any private value is read, and `_learn`, which releases.
+    Each has two methods. `_check(files=)` checks public parameters before any private value is read, and returns public
+    numbers. `_learn(rows, public, one=)` makes all releases, and keeps results; with `one` the only target has no
+    dimension of its own.
     """
 
     _has_target: ClassVar[bool] = True
@@ -154,7 +156,8 @@ class PrivateEstimator(SavedModel):
         """
         public = self._check()
         rows, one = self._fitted_rows(X, y)
-        return self._learn(rows, public, one=one)
+        self._learn(rows, public, one=one)
+        return self
 
     def fit_data(
         self, data: Any, *, target: Any = None, columns: Any = None, header: bool = False, progress: bool | None = None
@@ -178,15 +181,8 @@ class PrivateEstimator(SavedModel):
         """
         public = self._check(files=True)
         rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
-        return self._learn(rows, public, one=not isinstance(target, list | tuple))
-
-    def _check(self, *, files: bool = False) -> Any:
-        """Check public parameters before any private value is read, and return the public numbers of a fit."""
-        raise NotImplementedError  # each estimator has its own
-
-    def _learn(self, rows: Rows, public: Any, *, one: bool) -> Self:
-        """Make all releases, and keep results; `one` if the only target has no dimension of its own."""
-        raise NotImplementedError  # each estimator has its own
+        self._learn(rows, public, one=not isinstance(target, list | tuple))
+        return self
 
     @property
     def _against_first_category(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -113,7 +113,7 @@ class PrivateGaussianProcess(Scored, PrivateEstimator, RegressorMixin, BaseEstim
     def _given_targets(self, y: Any) -> Any:
         return private_labels(y)
 
-    def _learn(self, rows: Rows, public: float, *, one: bool) -> Self:
+    def _learn(self, rows: Rows, public: float, *, one: bool) -> None:
         query = self._query()
         same = ("noise_variance", "prior_variance_bound", "point_bound", "kernel_tolerance", "analysis", "release")
         stated: dict[str, Any] = {name: getattr(self, name) for name in same}
@@ -127,7 +127,6 @@ class PrivateGaussianProcess(Scored, PrivateEstimator, RegressorMixin, BaseEstim
         self.weights_: Floats = prediction_weights(model, self.values_, noise_variance=noise)
         self.explained_: Floats = explained_root(model, noise_variance=noise)
         self.kernel_ = copy.deepcopy(model.kernel)
-        return self
 
     def _query(self) -> Floats:
         schema = self._schema()

@@ -142,7 +142,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         ranges = self._public_ranges(targets=rows.widths[1])
         origins = ranges.origin, ranges.target_origin
         weighted = weighted_rows(rows, sample_weight, bound=weight, constant=public[2], origins=origins)
-        return self._learn(weighted, public, one=one, weight=weight)
+        self._learn(weighted, public, one=one, weight=weight)
+        return self
 
     def _check(self, *, files: bool = False) -> tuple[float, float, float | None, int]:
         """Return the bounds of rows and targets, the constant column if there is one, and the number of rounds."""
@@ -159,7 +160,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         """With a constant, the columns of a category are collinear. So its values are compared with the first one."""
         return bool(self.fit_intercept)
 
-    def _learn(self, rows: Rows, public: Any, *, one: bool, weight: float | None = None) -> Self:
+    def _learn(self, rows: Rows, public: Any, *, one: bool, weight: float | None = None) -> None:
         """Make all releases, and keep results in the units of the data."""
         (row, target, constant, rounds), schema = public, self._schema()
         ranges = self._public_ranges(targets=rows.widths[1], target_bound=target)
@@ -183,7 +184,6 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         self.records_ = self.estimate_.records
         deviations = np.sqrt(self.estimate_.residual_variance)
         self.residual_std_ = float(deviations[0]) if one else deviations
-        return self
 
     # ------------------------------------------------------------------ learnt values
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -190,17 +190,18 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         codes = cache(lambda: label_codes(targets, classes))
         return Table((frozenset({"number"}),), lambda wanted: iter([[codes()] * len(wanted)]))
 
-    def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool) -> Self:
+    def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool) -> None:
         row_norm_bound, as_numbers = public
         codes: Any = self.classes_.astype(np.float64).tolist() if as_numbers else range(len(self.classes_))
         if self.method == "rounds":
-            return self._descend(rows, codes, row_norm_bound)
+            self._descend(rows, codes, row_norm_bound)
+            return
 
         def read() -> tuple[Any, Floats]:
             x, labels = rows.arrays(most=self.max_records)
             return x, label_signs(labels[:, 0], np.array(codes))
 
-        return self._lift(read, row_norm_bound)
+        self._lift(read, row_norm_bound)
 
     def _check_classes(self) -> None:
         if self.intervals and len(self.classes_) != 2:
@@ -212,7 +213,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         """With a constant, the columns of a category are collinear, and no interval would be finite."""
         return bool(self.intervals and self.fit_intercept)
 
-    def _descend(self, data: Any, codes: Any, row_norm_bound: float) -> Self:
+    def _descend(self, data: Any, codes: Any, row_norm_bound: float) -> None:
         """Learn in rounds of gradients."""
         intervals = bool(self.intervals)
         budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=intervals)
@@ -228,9 +229,8 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         self.receipt_ = self.receipt_.bound_to(coefficients=self.coef_, intercept=self.intercept_)
         if estimate is not None:
             self.estimate_ = estimate.in_units(units)
-        return self
 
-    def _lift(self, read: Callable[[], tuple[Any, Floats]], row_norm_bound: float) -> Self:
+    def _lift(self, read: Callable[[], tuple[Any, Floats]], row_norm_bound: float) -> None:
         """Learn from the posterior."""
         constant = INTERCEPT_SHARE * row_norm_bound if self.fit_intercept else None
         weights, budget = self.n_features_in_ + (constant is not None), self._budget()
@@ -253,7 +253,6 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         theta = np.asarray(release.values, dtype=np.float64).reshape(weights, 1)
         units = self._in_units(np.diag(np.append(np.ones(self.n_features_in_), constant or [])))
         self.coef_, self.intercept_ = self._coefficients(theta, units)
-        return self
 
     def _classes_stated(self) -> bool:
         return self.classes is not None or self.schema is not None

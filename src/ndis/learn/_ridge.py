@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
@@ -112,7 +112,7 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
         stated_records(self)
         return scale
 
-    def _learn(self, rows: Rows, public: float, *, one: bool) -> Self:
+    def _learn(self, rows: Rows, public: float, *, one: bool) -> None:
         bound = self._row_bound()
         features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
@@ -125,7 +125,6 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
         weights, self.penalty_ = ridge_from_matrix(release.gram(), **split, alpha=float(self.alpha), noise=noise)
         units = self._in_units(np.diag(np.append(np.ones(features), intercept or [])) / public)
         self.coef_, self.intercept_ = self._coefficients(weights, units, one=one)
-        return self
 
     def predict(self, X: Any) -> Floats:
         """Predict the targets of rows; NaN if a row has NaN."""

@@ -66,6 +66,13 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     if isinstance(data, tuple) or (sparse and data.format != "csr"):  # SciPy checks no index of other formats
         raise ParameterError("data", "be rows, in CSR if they are sparse", "a pair or another format")
     columns = list(data.values()) if isinstance(data, Mapping) else [data]
+    types = [
+        kind for one in columns for kind in getattr(getattr(one, "schema", None), "types", [getattr(one, "type", "")])
+    ]
+    if any(str(kind).endswith("_view") for kind in types):
+        raise ParameterError(
+            "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first"
+        )
     sizes = {one.shape[0] if hasattr(one, "shape") else len(one) for one in columns}
     if len(sizes) != 1:
         raise ParameterError("data", "have columns of equal length", "different lengths")

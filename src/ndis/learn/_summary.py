@@ -115,10 +115,6 @@ class Summarized:
         index = [(name,) for name in rows]
         return CoefficientTable.normal(title, ("name",), index, estimates, level, notes, shrunk=shrunk.ravel())
 
-    def summary(self, level: float = 0.95) -> CoefficientTable:
-        """Make a table of coefficients, standard errors and intervals, in the units of the data."""
-        raise NotImplementedError  # each estimator has its own
-
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A regression in numbers") -> str:
         """Return a page with the summary for readers, and write it to `path` if one is given."""
         return report("fit.html.jinja", path, [self.summary()], self.receipt_, title=title)
