@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import scipy
@@ -28,6 +29,8 @@ _FARTHEST = 600.0  # largest |log x| of a search
 _TINY = 1e-300
 _LARGE = 30.0  # a log-ratio above this is taken out of the logarithm, so that its exponential cannot overflow
 
+P = ParamSpec("P")
+R = TypeVar("R")
 Excess = tuple[float, float, float]  # log δ less its goal, a margin for its error, and −d/dε of it
 
 
@@ -224,6 +227,17 @@ def least_point(f: Callable[[float], float], low: float, high: float, *, width: 
 
 
 # ---------------------------------------------------------------------- formulas
+
+
+def quiet(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
+
+    @wraps(function)
+    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return function(*args, **kwargs)
+
+    return without_warnings
 
 
 def chernoff_factor(c: Any) -> Any:

@@ -17,10 +17,11 @@ import numpy as np
 from flint import acb, acb_mat, arb
 
 from ndis._balls import Ball, outward, precision
+from ndis._search import quiet
 from ndis._validate import Floats
 from ndis.accountant.certify import Parts
 from ndis.accountant.composition import Composition
-from ndis.accountant.laws import _powers, quiet
+from ndis.accountant.laws import _powers
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.stand_ins import dominating, profile
 from ndis.errors import PrecisionError

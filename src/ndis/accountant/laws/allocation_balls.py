@@ -40,8 +40,9 @@ import scipy
 from flint import acb, arb, ctx, fmpz, fmpz_poly
 
 from ndis._balls import Ball, precision
+from ndis._search import quiet
 from ndis._validate import Floats
-from ndis.accountant.laws import BallLaw, kept, quiet
+from ndis.accountant.laws import BallLaw, kept
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]

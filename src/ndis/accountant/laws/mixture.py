@@ -35,8 +35,9 @@ from flint import arb
 
 from ndis._balls import precision
 from ndis._compile import compiled
+from ndis._search import quiet
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product, quiet
+from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.accountant.laws.plain import exact_directions
 from ndis.errors import PrecisionError
