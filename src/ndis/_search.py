@@ -21,6 +21,9 @@ import scipy
 from ndis._validate import Floats, as_not_negative, as_probability, as_scalar, require
 from ndis.errors import BudgetError, PrecisionError
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _SETTLED = 2.0**-40  # relative width in x, or in δ, at which the float search stops
 _FIRST_STEP = 2.0**-44  # first step to the safe side of the float root, relatively
 _LAST_STEP = 2.0**-4
@@ -312,3 +315,14 @@ def log_mixture_ball(rate: Any, log_ratio: Any) -> Any:
     True
     """
     return (rate * log_ratio.expm1()).log1p()
+
+
+def quiet(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
+
+    @wraps(function)
+    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return function(*args, **kwargs)
+
+    return without_warnings

@@ -44,8 +44,9 @@ class UpperCurve:
     --------
     >>> import ndis
     >>> profile = ndis.PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01).repeat(1000)
-    >>> upper = UpperCurve(profile._compositions("add")[0], 2.0, 1e-6, both=True)
-    >>> profile.certify(1.5).upper <= upper(np.array([1.5]))[0] * (1 + 1e-6) <= profile.certify(1.5).upper * (1 + 1e-5)
+    >>> upper = UpperCurve(profile._compositions("add")[0], 3.0, 1e-6, both=True)
+    >>> bound, known = float(upper(np.array([1.5]))[0]), profile.certify(1.5).upper
+    >>> known <= bound * (1 + 1e-6) <= known * (1 + 1e-5)
     True
     """
 

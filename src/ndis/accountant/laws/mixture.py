@@ -31,14 +31,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-from flint import arb
 
 from ndis._balls import precision
 from ndis._compile import compiled
 from ndis._search import quiet
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product
+from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity, product
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
+from ndis.accountant.laws.mixture_density import one_sided, two_sided
 from ndis.accountant.laws.plain import exact_directions
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Invariants
@@ -60,12 +60,11 @@ _HIGH = 600.0  # a largest term above e^600 is taken out of a sum
 _CUT = 46.0  # terms below e^-46 of the largest are left out
 _SCAN = 128  # intervals of the scan for the places where terms count
 FAR, FAR_WIDTH = 45.0, 2.0  # the window that cuts off the tail of x in the remove order: a mass below e^-350
-_DEEPEST = -300.0  # log δ; what the window leaves out, below e^-350 per step, may count below
 _LARGE = 30.0  # the exponent of a term above which only its logarithm is taken
+_DEEPEST = -300.0  # log δ; what the window leaves out, below e^-350 per step, may count below
 _MOST_TERMS = 4e7  # terms of the sum for the mean
 _BITS = 160  # bits of the end of a loss
 _PLACES = 1601  # at which the ends of a density are looked for
-_MOST_MOVES = 40  # steps of Newton's method
 _SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
 
 
@@ -324,63 +323,25 @@ class Mixture(Law):
         return float((np.exp(-0.5 * x.real**2) * term).sum()) * step / _ROOT
 
     def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
-        """Return the density of y, which is the loss or, in the add order, its negative, above its least value.
+        """Return the density of y, which is the loss or, in the add order, its negative.
 
-        y = log G(x) − log H(x) rises with x, where G is A or, in the add order, B at −x. If H is 1 and G falls to a
-        weight g, then y ends at log g, and e^V − 1 is the sum of the other terms of G over g. If y has no end, a place
-        stands for it, beyond which P has no mass that counts.
+        y = log G(x) − log H(x) rises with x, where G is A or, in the add order, B at −x. It has an end if H is 1 and a
+        part of G stays.
         """
         add = order == "add"
         (w, m), other = (self._b, self._a) if add else (self._a, self._b)
-        moves, width = m > 0.0, math.sqrt(2.0 * depth) + 1.0
+        width = math.sqrt(2.0 * depth) + 1.0
         x = np.linspace(-width - float(other[1].max()), width + float(m.max()), _PLACES)
-        if other[1].any() or moves.all():
-            return [(0.0, self._two_sided(x, (w, m), other, add))]
-        still, m = float(w[~moves].sum()), m[moves, None]
-        logs, scale = np.log(w[moves, None] / still) - 0.5 * m * m, float(w[moves].sum()) / still
-
-        @quiet
-        def log_f(lams: Floats) -> tuple[Floats, Floats]:
-            v = scale * np.exp(lams)
-            u = log_expm1(v)
-            x = ((u - logs) / m).min(axis=0)  # right of the place: a sum of exponentials is above each of them
-            for _ in range(_MOST_MOVES):
-                value, slope = _log_sum(x, logs, m)
-                x = x - (value - u) / slope  # Newton's method never passes the place, for the function is convex
-                if not (np.abs(value - u) > 4.0 * _UNIT * (1.0 + np.abs(u))).any():
-                    break
-            value = -0.5 * x * x + np.log(v) + v - u - np.log(_ROOT * slope) + (0.0 if add else v + math.log(still))
-            return value, 4.0 * _UNIT * (1.0 + x * x)
-
-        log_v = np.logaddexp.reduce(logs + m * x)
-        with precision(_BITS):
-            low, high = self.enclosed().ends()
-            places = np.log(np.logaddexp(0.0, log_v[log_v > LEAST_V])) - math.log(scale)
-            return [(0.0, LossDensity(-high if add else low, scale, places, log_f))]
-
-    def _two_sided(
-        self, x: Floats, side: tuple[Floats, Floats], other: tuple[Floats, Floats], add: bool
-    ) -> LossDensity:
-        """Return the density of a y without an end, counted from its value at the first of some places."""
+        if not other[1].any() and not m.all():
+            with precision(_BITS):
+                low, high = self.enclosed().ends()
+                return [(0.0, one_sided(x, w, m, -high if add else low, add=add))]
 
         def at(x: Floats) -> Any:
-            (above, rise), (below, fall) = log_side(x + 0.0j, *side), log_side(-x + 0.0j, *other)
+            (above, rise), (below, fall) = log_side(x + 0.0j, w, m), log_side(-x + 0.0j, *other)
             return (above - below).real, (rise + fall).real, (below if add else above).real
 
-        losses = at(x)[0]
-        low, scale = float(losses[0]), float(at(np.zeros(1))[0][0] - losses[0])
-
-        @quiet
-        def log_f(lams: Floats) -> tuple[Floats, Floats]:
-            loss = low + scale * np.exp(lams)
-            place = np.interp(loss, losses, x)
-            for _ in range(_MOST_MOVES):
-                y, slope, weight = at(place)
-                place = np.clip(place - (y - loss) / slope, x[0], x[-1])
-            value = weight - 0.5 * place * place + np.log(scale / (_ROOT * slope)) + lams
-            return value, 4.0 * _UNIT * (1.0 + place * place + (1.0 + np.abs(place)) * (scale + np.abs(loss)) / slope)
-
-        return LossDensity(arb(low), scale, np.log((losses[1:] - low) / scale), log_f)
+        return [(0.0, two_sided(x, at))]
 
     @quiet
     def terms_range(self, s: Floats) -> tuple[float, float]:
@@ -507,13 +468,6 @@ def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
         total = still * np.exp(-top) + terms.sum(axis=0)
         value[far], slope[far] = top + np.log(total), (m * terms).sum(axis=0) / total
     return value, slope
-
-
-def _log_sum(x: Floats, logs: Floats, shifts: Floats) -> tuple[Floats, Floats]:
-    """Return log Σ e^{logs + shifts x} at real x, and its slope."""
-    terms = logs + shifts * x
-    value = np.logaddexp.reduce(terms)
-    return value, (shifts * np.exp(terms - value)).sum(axis=0)
 
 
 def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
