@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ndis._balls import exact_ball, outward, precision
 from ndis._exact import up
 from ndis._groups import Group, StepGroup, as_noise_multiplier, orders_of, sampled_step
-from ndis._validate import Order, as_choice, as_count, as_floats, as_one_probability, as_size
+from ndis._validate import Order, as_choice, as_count, as_floats, as_one_probability, as_size, require
 from ndis.accountant.composition import Composition
 from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.fixed_size import FixedSizeStep
@@ -96,8 +96,7 @@ class BatchedProfile:
         >>> [round(end, 3) for end in step.repeat(128).bounds(1e-6)]
         [10.858, 11.25]
         """
-        step = FixedSizeStep(noise_multiplier, batch_size, records)
-        return cls._of_steps([StepGroup(step)])
+        return cls._of_steps([StepGroup(FixedSizeStep(noise_multiplier, batch_size, records))])
 
     @classmethod
     def from_truncated_poisson(
@@ -128,8 +127,7 @@ class BatchedProfile:
         >>> round(step.repeat(1000).epsilon(1e-6), 6)
         5.20243
         """
-        step = TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records)
-        return cls._of_steps([StepGroup(step)])
+        return cls._of_steps([StepGroup(TruncatedStep(noise_multiplier, sampling_rate, max_batch_size, records))])
 
     @classmethod
     def from_adaptive_clipping(cls, *, noise_multiplier: float, count_noise: float) -> PrivacyProfile:
@@ -196,8 +194,8 @@ class BatchedProfile:
         """
         bands, steps = as_size("bands", bands), as_size("steps", steps)
         least = as_size("records", records) // bands  # records in the smallest group, whose rate is the largest
-        if not as_size("batch_size", batch_size) <= least:
-            raise ParameterError("batch_size", f"be at most {least}, the records of the smallest group", batch_size)
+        rule = f"be at most {least}, the records of the smallest group"
+        require(as_size("batch_size", batch_size) <= least, "batch_size", rule, batch_size)
         rate = Fraction(batch_size, least)
         sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
         return cls._gaussian(1 / sigma**2).subsampled(up(rate)).repeat(-(-steps // bands))

@@ -306,7 +306,7 @@ class RunSearch:
         return self.at(self._smallest(lambda x: x, size / math.sqrt(math.log1p(shift * shift))))
 
     def largest_rate(self, most: float) -> DPSGD:
-        """Return the run with the largest sampling rate."""
+        """Return the run with the largest sampling rate: δ must fall along a search, so it takes one over the rate."""
         return self.at(min(1.0 / self._smallest(lambda x: min(1.0 / x, most), 100.0, 1.0 / most), most))
 
     def most(self, name: str, records: int | None) -> DPSGD:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
@@ -211,6 +211,22 @@ def as_fractions(name: str, value: Any) -> list[Fraction]:
         require(finite, name, "be finite", x)
         result.append(Fraction(int(x)) if isinstance(x, np.integer) else Fraction(*x.as_integer_ratio()))
     return result
+
+
+def largest(bounds: Iterable[float]) -> float:
+    """Return the largest of some bounds. One that is no number is refused, wherever it stands: `max` may drop it.
+
+    >>> largest([0.25, 0.5])
+    0.5
+    >>> largest([0.25, float("nan")])
+    Traceback (most recent call last):
+    ...
+    ndis.errors.PrecisionError: a bound is not known: it is no number
+    """
+    values = list(bounds)
+    if any(value != value for value in values):
+        raise PrecisionError("a bound is not known: it is no number")
+    return max(values)
 
 
 def shaped(values: Floats, shape: tuple[int, ...]) -> float | Floats:

@@ -319,7 +319,12 @@ class GeneralizedChiSquare:
 def loss_laws(pair: Invariants) -> tuple[GeneralizedChiSquare, GeneralizedChiSquare]:
     """Return the laws of the privacy loss of a pair under p and under q (thm:ndis-two-genchi2-cdf).
 
-    The formula stands in `ndis.paper.exact_forms`, which takes δ from the two laws.
+    With t = τ − 1 and G standard normal the loss is, by directions with t ≠ 0 and with t = 0,
+
+        under p:  κ + Σ (t/2)·χ'²₁(m²τ/t²) + σG + σ²/2,      under q:  κ + Σ (t/2τ)·χ'²₁(m²/t²) + σG − σ²/2,
+
+    where κ = −½ Σ (log τ + m²/t) over t ≠ 0, and σ² = Σ m² over t = 0. The case of equal means is
+    eq:delta-two-cdf-cov, in which δ(ε) is a difference of their tails at ε.
     """
     flat = pair.excess == 0
     t, tau, m2, n = (a[~flat] for a in (pair.excess, pair.variance_ratio, pair.shift**2, pair.copies))

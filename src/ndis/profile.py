@@ -41,6 +41,7 @@ from ndis._validate import (
     as_scalar,
     broadcasts,
     exponential,
+    largest,
     require,
     shaped,
     single,
@@ -48,7 +49,7 @@ from ndis._validate import (
 )
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition, certified_epsilon, worse
 from ndis.accountant.one_release import OneRelease
-from ndis.enclosure import Enclosure, largest
+from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.plotting import plot_profile

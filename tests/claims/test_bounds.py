@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.paper.split import covariance_bound, split_bound, triangle_bound
+from helpers.covariance_bound import covariance_bound
+from ndis.paper.split import split_bound, triangle_bound
 from ndis.spectrum.bounds import renyi_bound, renyi_log_bound
 from ndis.spectrum.closed_forms import mean_shift_delta
 

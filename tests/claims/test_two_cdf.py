@@ -7,7 +7,8 @@ import pytest
 from scipy.special import gammainc
 
 import ndis
-from ndis.paper.exact_forms import equal_ratio_delta, two_cdf_delta
+from helpers.two_cdf import two_cdf_delta
+from ndis.paper.exact_forms import equal_ratio_delta
 from ndis.spectrum.closed_forms import mean_shift_delta
 
 

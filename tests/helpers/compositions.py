@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ndis.accountant.certify import Certifier, log_of
+from ndis.accountant.certify import Certifier
 from ndis.accountant.composition import Composition, law_of_pair
 from ndis.accountant.floats import FloatComposition
 from ndis.pair import GaussianPair
+from ndis.spectrum.certified import log_of
 
 
 def releases(rate, excess, shift, count, copies=1):

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # A first sentence begins with one of these (an order, or what the thing does), or has one of FINITE in it.
-ORDERS = re.findall(r"\w+", """
+ORDERS = re.findall(
+    r"\w+",
+    """
 accept account accumulate add adjust admit allocate allow answer append apply ask assemble assert assume attach audit
 average bind bound bracket break bring build cache calibrate call cap carry cast centre certify change charge check
 choose clean clear climb clip close collect combine commit compare compile complete compose compute condition confirm
@@ -36,8 +38,11 @@ scan score search seal see select send separate serve set shift short show shrin
 smooth solve sort split square stack standardise start state stop store strip subtract suggest sum supply support swap
 take tell test throw time total trace track train transform translate treat trim truncate try tune turn undo unpack
 update use validate verify view visit wait walk warn watch weigh whiten widen work wrap write yield
-""")
-FINITE = re.findall(r"\w+", """
+""",
+)
+FINITE = re.findall(
+    r"\w+",
+    """
 is are was were be has have had do does can cannot may must will would should need needs holds hold says say gives give
 takes take makes make returns return contains contain keeps keep knows know means mean describes describe adds add
 raises raise reads read writes write draws draw releases release refuses refuse bounds bound lies lie depends depend
@@ -48,7 +53,8 @@ stand states state measures measure samples sample learns learn spends spend pay
 open evaluates evaluate encloses enclose certifies certify finds find solves solve covers cover changes change allows
 allow supports support converts convert accepts accept implements implement provides provide represents represent
 selects select sums sum produces produce answers answer lets let works work happens happen serves serve asks ask
-""")
+""",
+)
 VERBS = {word for stem in ORDERS for word in (stem, stem + "s", stem + "es", re.sub("y$", "ies", stem))} | set(FINITE)
 
 PHRASES = {

@@ -15,13 +15,14 @@ from helpers.cases import crossed, quick
 from helpers.compositions import composition, in_balls, of_case, releases, shifts
 from ndis._balls import outward, precision
 from ndis.accountant import certify as module
-from ndis.accountant.certify import Certifier, log_of
+from ndis.accountant.certify import Certifier
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.one_release import OneRelease
 from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.certified import log_of
 from ndis.spectrum.invariants import Directions
 
 DATA = Path(__file__).parent / "data"

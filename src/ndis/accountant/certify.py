@@ -43,7 +43,7 @@ from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 
-__all__ = ["Certifier", "Parts", "log_of"]
+__all__ = ["Certifier", "Parts"]
 
 Parts = list[tuple[BallLaw, int]]
 
@@ -167,15 +167,6 @@ class Certifier:
                     return Enclosure(max(outward(bottom).lower, 0.0), min(outward(top + lost).upper, 1.0))
             goal = max(0.3 * width * float(top.lower()) / steps, 1e-290)
             mass = min(10.0 ** math.floor(math.log10(goal)), 0.1 * mass)  # few different ones
-
-
-def log_of(ball: Ball) -> Enclosure:
-    """Return an enclosure of log δ in floats; −inf if δ is exactly zero, and from −inf if it may be."""
-    if ball == 0:
-        return Enclosure(-math.inf, -math.inf)
-    with precision(128):
-        low = outward(ball.lower().log()).lower if ball > 0 else -math.inf
-        return Enclosure(low, min(outward(ball.upper().log()).upper, 0.0))
 
 
 def _beyond_the_ends(make: Callable[[], Parts], epsilon: float) -> Ball | None:

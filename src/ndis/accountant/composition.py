@@ -17,16 +17,17 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, outward, precision
-from ndis._validate import Floats, Order
-from ndis.accountant.certify import Certifier, log_of
+from ndis._validate import Floats, Order, largest
+from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law
 from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture, sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
-from ndis.enclosure import Enclosure, largest
+from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
+from ndis.spectrum.certified import log_of
 from ndis.spectrum.invariants import Invariants
 
 __all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "certified_epsilon", "law_of_pair", "worse"]

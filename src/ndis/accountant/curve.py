@@ -20,8 +20,7 @@ from ndis._balls import Ball, outward, precision
 from ndis._validate import Floats
 from ndis.accountant.certify import Parts
 from ndis.accountant.composition import Composition
-from ndis.accountant.laws import _powers
-from ndis.accountant.laws.mixture import quiet
+from ndis.accountant.laws import _powers, quiet
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.stand_ins import dominating, profile
 from ndis.errors import PrecisionError
@@ -118,7 +117,7 @@ class UpperCurve:
         nodes = period * math.sqrt(2.0 * fall / bend[i]) / (2.0 * math.pi)
         while (fallen := -sum(n * law.log_ceiling(c, 2.0 * math.pi * nodes / period) for law, n in parts)) < fall:
             nodes *= min(max(math.sqrt(fall / fallen), _LEAST), _LONGEST) if fallen > 0.0 else _LONGEST
-            if not nodes * len(parts) <= _MOST_NODES:
+            if not nodes <= _MOST_NODES:
                 raise PrecisionError(f"the sum over one line needs {nodes:.2g} nodes")
         return c, period, math.ceil(nodes) + 1, fall
 

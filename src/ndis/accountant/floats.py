@@ -14,10 +14,10 @@ each with an error estimate of its own. The estimate adds up
 
 A path is taken only where the integrand dies for good and stays below a few times its value at the saddle. Two steps
 have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
-`ndis.accountant.densities` adds up densities of sampled steps. In the remove order δ may also come from the add order
-at −ε, if that loses few digits. A negative ε is turned into a positive one of the reversed order, δ_PQ(ε) = 1 − e^ε
-+ e^ε δ_QP(−ε), whose two parts are positive. Every value carries an error estimate, and none is returned if the
-estimate is above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random allocation among the laws.
+`ndis.accountant.densities` adds up the densities of all losses. A negative ε is turned into a positive one of the
+reversed order, δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε), whose two parts are positive. Every value carries an error estimate,
+and none is returned if the estimate is above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random
+allocation among the laws.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ndis._search import chernoff_factor, newton_epsilon
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
 from ndis.accountant.few import few_steps
-from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.mixture import Mixture, quiet
+from ndis.accountant.laws import Complexes, Law, quiet
+from ndis.accountant.laws.mixture import Mixture
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
 
@@ -62,7 +62,6 @@ _MOST_SUMS = 1_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _SHALLOW, _DEEP = 40.0, 200.0  # −log δ between which the first tables end
 _NEAR = 8.0  # log units by which log δ may lie below the depth of its tables, of which they know more
-_LOST_DIGITS = 8.0  # a reflection may lose this much of log δ
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
 _LAST = 2.0**-40
@@ -181,8 +180,6 @@ class FloatComposition:
         """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last."""
         if self._sums is not None:
             yield self._by_sums(epsilon, pivot, saddle[3])
-        if self.order == "remove" and self.atom == 0.0 and not saddle[3] < _log_grown(epsilon[pivot]) - _LOST_DIGITS:
-            yield self._by_reflection(epsilon, pivot)
         yield self._by_contour(epsilon, pivot, saddle)
         if not saddle[3] <= _LEAST and self._easy:  # a bound that is not known excludes nothing
             yield self._by_sums(epsilon, pivot, saddle[3])
@@ -209,20 +206,6 @@ class FloatComposition:
         """Integrate along the contour. A δ so small that what moments leave out may count is not known."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         return value, slope, np.where(value < self.deepest, math.inf, error)
-
-    def _by_reflection(self, epsilon: Floats, pivot: int) -> _Found:
-        """Take δ = e^ε δ'(−ε) − (e^ε − 1) from the other order, whose integral is easy.
-
-        The difference loses digits if δ is small compared with ε, and the error says so.
-        """
-        other = self.reverse
-        result = integrate(other, -epsilon, pivot, find_saddle(other, other.mean + float(epsilon[pivot])))
-        whole, less = epsilon + result[0], np.array([_log_grown(e) for e in epsilon.tolist()])
-        value = whole + np.log(-np.expm1(less - whole))
-        share = np.exp(whole - value)
-        error = share * (result[2] + 2.0**-51 * (1.0 + np.abs(whole)))
-        value = np.where((value > -np.inf) & (value <= 0.0), value, np.nan)  # nothing is left of the difference
-        return value, np.exp(epsilon - value) - share * (1.0 + result[1]), np.where(np.isnan(value), np.inf, error)
 
     def _by_sums(self, epsilon: Floats, pivot: int, bound: float) -> _Found:
         """Compute δ from the density of the loss. Tables go as deep as a bound on log δ, or deeper."""
@@ -264,11 +247,6 @@ class FloatComposition:
     def guess(self, goal: float) -> float:
         """Return the ε at which a Gaussian loss of the same mean and variance has about this log δ."""
         return self.mean + math.sqrt(self.variance) * (math.sqrt(-2.0 * goal) - 1.0)
-
-
-def _log_grown(epsilon: float) -> float:
-    """Return log(e^ε − 1)."""
-    return (epsilon if epsilon > 40.0 else math.log(math.expm1(epsilon))) if epsilon > 0.0 else -math.inf
 
 
 def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes, Complexes]:

@@ -16,12 +16,12 @@ A column of cells is an array of NumPy, an Arrow array of text (`LargeBinaryArra
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
 from decimal import Decimal
-from fractions import Fraction
 from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -117,6 +117,16 @@ def text_objects(array: NDArray[Any]) -> NDArray[Any]:
     return texts
 
 
+def is_path(item: Any) -> bool:
+    """Return whether an item is a text or a path, by its type: it may be a cell, which must not be asked.
+
+    >>> is_path("a.csv"), is_path(""), is_path(b"a.csv")
+    (True, False, False)
+    """
+    kind = type(item)
+    return issubclass(kind, os.PathLike) or (issubclass(kind, str) and str.__len__(item) > 0)
+
+
 def unwrapped(cell: Any) -> Any:
     """Return what a list, a tuple or a vector of one item holds, by its type; any other cell as it stands.
 
@@ -130,6 +140,19 @@ def unwrapped(cell: Any) -> Any:
 def is_numpy(kind: type) -> bool:
     """Return whether a type is one of NumPy's own scalars: a type that inherits from one may bring code."""
     return any(kind is each for each in _SCALARS)
+
+
+def python_value(cell: Any) -> Any:
+    """Return a number or a text of NumPy as a value of Python, None for its dates and records, any other as it stands.
+
+    >>> python_value(np.float32(0.5)), python_value(np.datetime64("2020")), python_value("x")
+    (0.5, None, 'x')
+    """
+    kind = type(cell)
+    if not is_numpy(kind):
+        return cell
+    known = issubclass(kind, np.number | np.bool_ | np.character) and not issubclass(kind, np.timedelta64)
+    return cell.item() if known else None
 
 
 def each_cell(cells: Cells) -> list[Any]:
@@ -155,8 +178,10 @@ def number(cell: Any) -> float:
             return float.__float__(cell)
         if issubclass(kind, int):
             return float(int.__int__(cell))
-        if kind is Decimal or kind is Fraction or (is_numpy(kind) and issubclass(kind, np.number | np.bool_)):
-            return math.nan if issubclass(kind, np.timedelta64 | np.complexfloating) else float(cell)
+        if kind is complex or (is_numpy(kind) and issubclass(kind, np.complexfloating)):
+            return float(cell.real) if cell.imag == 0 else math.nan  # one complex cell makes a whole array complex
+        if kind is Decimal or (is_numpy(kind) and issubclass(kind, np.number | np.bool_)):
+            return math.nan if issubclass(kind, np.timedelta64) else float(cell)
         if kind is np.ndarray and cell.ndim == 0 and cell.dtype.kind in "fiub":
             return float(cell)
     except (OverflowError, ValueError):  # an integer beyond the floats, a signalling NaN of decimals
@@ -175,6 +200,8 @@ def numbers(cells: Cells) -> Floats:
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
         with np.errstate(all="ignore"):  # which is of this thread only
             return np.asarray(cells, dtype=np.float64)
+    if isinstance(cells, np.ndarray) and cells.dtype.kind == "c":
+        return np.where(cells.imag == 0, cells.real, np.nan).astype(np.float64)
     read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
 
@@ -207,10 +234,10 @@ def text_of(cell: Any) -> str | None:
     >>> [text_of(cell) for cell in (" a", 3, 3.0, "3.0", True, b"x", None, float("nan"), 2.5)]
     ['a', '3', '3', '3', 'true', 'x', None, None, '2.5']
     """
+    cell = python_value(cell)
     kind = type(cell)  # not isinstance, which may ask the cell itself
-    if is_numpy(kind):
-        cell = None if issubclass(kind, np.datetime64 | np.timedelta64) else cell.item()  # no number of ticks
-        kind = type(cell)
+    if kind is complex and cell.imag == 0:
+        cell, kind = cell.real, float
     if issubclass(kind, bytes):
         cell, kind = bytes.decode(cell, "utf-8", "surrogateescape"), str
     if issubclass(kind, str):
@@ -289,7 +316,7 @@ def truths(cells: Cells) -> Floats:
     >>> truths(np.array([True, "no", "Y", 1, 2, None], dtype=object)).tolist()
     [1.0, 0.0, 1.0, 1.0, nan, nan]
     """
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiubc":
         read = numbers(cells)
         return np.where((read == 0.0) | (read == 1.0), read, np.nan)
     read = words(cells, _TRUTH, lower=True)

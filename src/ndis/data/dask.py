@@ -4,9 +4,11 @@ Tasks are pure, so dask computes a partition again, to the same bits, if it is l
 travels to the client.
 
 A partition may have another type than the collection declares: a null turns a column of int64 into float64. So the
-declared type decides how a cell is read. Numbers of NumPy come as float64, whatever type the partition has. Whole
-numbers beyond 2⁵³ may come as the nearest float64, and `Table.encoded` refuses categories that need more: so none of
-them is a listed value, in whatever type it comes.
+declared type decides how a cell is read. Numbers of NumPy come as float64, and booleans as truth values, whatever type
+the partition has. Whole numbers beyond 2⁵³ may come as the nearest float64, and `Table.encoded` refuses categories that
+need more: so none of them is a listed value, in whatever type it comes. Any other type holds nulls, and every partition
+must have it: nothing could tell what a type that was found anew has made of a cell. So categories that are not known
+are refused by their declared type.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, Coded, numbers, truths
+from ndis.data.cells import Cells, Coded, numbers, text_objects, truths
 from ndis.data.frames import pandas_cells
 from ndis.data.memory import memory_table, no_mask
 from ndis.data.sparse import sparse_rows
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
 _FAN_IN = 8
+_UNKNOWN = "__UNKNOWN_CATEGORIES__"  # dask's own word
 
 
 def dask_table(data: Any) -> Table:
@@ -48,13 +51,18 @@ def dask_table(data: Any) -> Table:
     else:
         declared = memory_table(np.empty((0, data.shape[1]), dtype=data.dtype))
         types, delayed = (data.dtype,) * declared.width, data.to_delayed().tolist()  # one list of blocks per strip
-    rounded = (i for i, kind in enumerate(types) if str(kind) == "category" or _letter(kind) in tuple("iufO"))
-    partitions = Partitions(delayed, _Declared(declared.names, types), frozenset(rounded))
+    rounded = frozenset(i for i, kind in enumerate(types) if _letter(kind) in tuple("iuf"))
+    partitions = Partitions(delayed, _Declared(declared.names, types), rounded)
+    unknown = (_UNKNOWN in getattr(kind, "categories", ()) for kind in types)  # each partition has its own
+    kinds = (
+        frozenset({"unknown categories"}) if is_open else kind
+        for is_open, kind in zip(unknown, declared.kinds, strict=True)
+    )
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
         return partitions.each_in_turn(lambda table: list(table.cells(wanted)))
 
-    return Table(declared.kinds, cells, None, declared.names, partitions=partitions)
+    return Table(tuple(kinds), cells, None, declared.names, partitions=partitions)
 
 
 @dataclass(frozen=True)
@@ -167,12 +175,14 @@ class _Declared:
 
     def _cells(self, block: Any, place: int, rows: slice, declared: Any, numeric: bool) -> Iterable[Cells]:
         """Return one column, in the form that its declared type has."""
-        kind = _letter(declared)
-        frame = hasattr(block, "iloc")
-        columns = pandas_cells(block.iloc[rows, place], numeric) if frame else [np.asarray(block[rows, place])]
+        kind, frame = _letter(declared), hasattr(block, "iloc")
+        column = block.iloc[rows, place] if frame else np.asarray(block[rows, place])
+        if kind not in tuple("iufb") and column.dtype != declared:
+            raise ParameterError("data", "have partitions of the types it declares", "another partition")
+        columns = pandas_cells(column, numeric) if frame else [text_objects(column)]
         if kind == "b":
             return map(_truth_codes, columns)
-        return map(numbers, columns) if numeric or (kind and kind in "iuf") else columns
+        return map(numbers, columns) if numeric or kind in tuple("iuf") else columns
 
 
 def _dense(block: Any) -> Any:

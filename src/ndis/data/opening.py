@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._validate import warn_caller
-from ndis.data.cells import items_of, objects
+from ndis.data.cells import is_path, items_of, objects
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
 from ndis.data.memory import memory_table, pair_table
-from ndis.data.paths import Files, files_of, is_path, kind_of_files
+from ndis.data.paths import Files, files_of, kind_of_files
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ndis.data.cells import is_path
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
 
@@ -40,16 +41,6 @@ class Files(list[Any]):
     >>> Files(["january.csv", "february.csv"])
     ['january.csv', 'february.csv']
     """
-
-
-def is_path(item: Any) -> bool:
-    """Return whether an item is a text or a path, by its type: it may be a cell, which must not be asked.
-
-    >>> is_path("a.csv"), is_path(Path("a.csv")), is_path(""), is_path(b"a.csv")
-    (True, True, False, False)
-    """
-    kind = type(item)
-    return issubclass(kind, os.PathLike) or (issubclass(kind, str) and str.__len__(item) > 0)
 
 
 def shown(data: Any) -> str:

@@ -73,8 +73,7 @@ def leverage(data: Any, gram: Gram, *, ridge: float, **how: Any) -> Iterator[NDA
     """
     W = _whitener(gram, ridge)
     opened = _opened(data, gram.layout, **how)
-    for tile in _tiles(opened.on_host(), gram.layout):
-        yield _scores(tile, W)
+    return (_scores(tile, W) for tile in _tiles(opened.on_host(), gram.layout))
 
 
 def worst_row(data: Any, gram: Gram, *, ridge: float, **how: Any) -> WorstRow | None:
@@ -143,8 +142,7 @@ def _opened(data: Any, layout: RowLayout, **how: Any) -> Rows:
 
 
 def _tiles(rows: Iterator[Parts], layout: RowLayout, threads: int | None = None) -> Iterator[NDArray[np.float64]]:
-    for parts in rows:
-        yield from integer_tiles(parts, layout, threads=threads)
+    return (tile for parts in rows for tile in integer_tiles(parts, layout, threads=threads))
 
 
 def _order(row: WorstRow) -> tuple[float, int]:

@@ -331,9 +331,7 @@ class RecordSums:
         integers, p, m = values.integers(), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
-        squares = None
-        if square is not None:
-            squares = _scaled(integers[p * m : p * m + m], rule.square_unit)
+        squares = None if square is None else _scaled(integers[p * m : p * m + m], rule.square_unit)
         tail = integers[len(integers) - len(edges) - 1 :]
         return TermSums(
             _scaled(products, steps, shape), clip, squares, square,

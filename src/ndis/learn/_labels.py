@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from ndis._validate import warn_caller
-from ndis.data.cells import is_numpy, kind_of, objects
+from ndis.data.cells import kind_of, objects, python_value
 from ndis.errors import ParameterError
 from ndis.learn._estimator import in_memory_only
 from ndis.models.records import column_of_cells
@@ -122,10 +122,8 @@ def _key(cell: Any) -> tuple[str, Any] | None:
 
     Labels are equal if their keys are. Nothing that a class of its own says about a cell is run: it might raise.
     """
+    cell = python_value(cell)
     kind = type(cell)  # and not isinstance, which may ask the cell itself
-    if is_numpy(kind):
-        cell = cell.item()
-        kind = type(cell)
     for plain, name, read in _READERS:
         if issubclass(kind, plain):
             value = read(cell)

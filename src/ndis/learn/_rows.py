@@ -10,7 +10,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import Floats
 from ndis.data import Rows, open_rows
-from ndis.data.cells import kind_of, numbers
+from ndis.data.cells import kind_of, numbers, text_objects
 from ndis.data.memory import column_table, no_mask, target_table
 from ndis.errors import ParameterError
 
@@ -72,7 +72,7 @@ def _by_type(name: str, data: Any) -> Any:
         return data
     if kind not in "SU":
         raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
-    return data.astype(object)
+    return text_objects(data).astype(object)
 
 
 def weighted_rows(

@@ -117,20 +117,18 @@ class GaussianProcess:
         as_choice("analysis", self.analysis, ("prior", "posterior"))
         for name in ("noise_variance", "label_bound", "prior_variance_bound", "point_bound"):
             object.__setattr__(self, name, as_within(name, getattr(self, name), 400))
-        if not callable(self.kernel):
-            raise ParameterError("kernel", "be a scikit-learn kernel or a function of two matrices", repr(self.kernel))
+        rule = "be a scikit-learn kernel or a function of two matrices"
+        require(callable(self.kernel), "kernel", rule, repr(self.kernel))
         object.__setattr__(self, "max_records", as_size("max_records", self.max_records))
         object.__setattr__(self, "kernel", copy.deepcopy(self.kernel))  # a change to the original must not reach it
         points = as_floats("query", self.query) + 0.0  # −0 becomes 0
         require(points.ndim == 2 and points.size, "query", "be a matrix of at least one point", f"shape {points.shape}")
-        if not np.abs(points).max() <= self.point_bound:
-            rule = "hold points with coordinates within point_bound"
-            raise ParameterError("query", rule, "another", "state a larger bound")
+        within, rule = np.abs(points).max() <= self.point_bound, "hold points with coordinates within point_bound"
+        require(within, "query", rule, "another", "state a larger bound")
         points.setflags(write=False)
         object.__setattr__(self, "query", points)
-        if not self._allowance < Fraction(self.noise_variance):
-            rule = f"exceed the allowance for kernel errors, {float(self._allowance)!r}"
-            raise ParameterError("noise_variance", rule, self.noise_variance)
+        rule = f"exceed the allowance for kernel errors, {float(self._allowance)!r}"
+        require(self._allowance < Fraction(self.noise_variance), "noise_variance", rule, self.noise_variance)
         for point, variance in zip(points, np.diag(self._prior).tolist(), strict=True):
             if not 0 <= variance <= self._largest:
                 rule = f"hold points of prior variance at most {self.prior_variance_bound!r}"
@@ -312,11 +310,12 @@ def kernel_value(kernel: Callable[[Any, Any], Any], a: ArrayLike, b: ArrayLike) 
 def _aligned(t: Any, leverage: Any) -> DominatingPairs:
     """Return a direction with the ratio 1 + t and m² = leverage·t, both rounded up, and the same in the other order.
 
-    If they are too large to be of use, the pairs claim nothing.
+    One record moves mean and covariance along the same line, so one direction has both. If they are too large to be of
+    use, the pairs claim nothing.
     """
     ratio = outward(1 + t).upper
     shift = outward((leverage * (arb(ratio) - 1)).sqrt()).upper
-    if not max(ratio, shift) <= LARGEST:
+    if not (ratio <= LARGEST and shift <= LARGEST):
         return DominatingPairs(GaussianPair.from_ratios(1.0, shift=_HOPELESS))
     hard = GaussianPair.from_ratios(ratio, shift=shift)
     return DominatingPairs(hard.reversed(), hard)

@@ -29,6 +29,7 @@ def renyi_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
 
     (1 − e^{−x})₊ ≤ e^{sx} · max over x of e^{−sx}(1 − e^{−x}), and that maximum, at e^x = (1+s)/s, is sˢ/(1+s)^{1+s};
     take the mean over L − ε. The bound holds for every pair, every real ε and every s, so for the s of the search too.
+    The paper's lem:ndis-cov-analytic-form, for the easier order alone, is e^{K(s) − sε}, and so never smaller.
 
     Parameters
     ----------

@@ -83,12 +83,16 @@ def certify(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) 
 
 def certify_log(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
     """Certified enclosure of log δ(ε), for values below the smallest float; −inf if δ is exactly zero."""
-    ball = _enclose_delta(pair, epsilon, relative_width)
+    return log_of(_enclose_delta(pair, epsilon, relative_width))
+
+
+def log_of(ball: Ball) -> Enclosure:
+    """Return an enclosure of log δ in floats; −inf if δ is exactly zero, and from −inf if it may be."""
     if ball == 0:
         return Enclosure(-math.inf, -math.inf)
     with precision(128):
-        low, high = outward(ball.log())
-    return Enclosure(low, min(high, 0.0))
+        low = outward(ball.lower().log()).lower if ball > 0 else -math.inf
+        return Enclosure(low, min(outward(ball.upper().log()).upper, 0.0))
 
 
 def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:

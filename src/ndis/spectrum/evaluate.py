@@ -16,7 +16,7 @@ from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import certify_log
 from ndis.spectrum.closed_forms import mean_shift_tail
-from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, evaluate, exponent, tail
+from ndis.spectrum.contour import CDF, COMPLEMENT, DELTA, PDF, SF, derivatives, evaluate, exponent
 from ndis.spectrum.invariants import Invariants
 from ndis.spectrum.loss import LogMoment
 
@@ -115,24 +115,7 @@ def spectrum(pair: Invariants, epsilon: Floats, *, complement: bool = True) -> S
 
 
 def log_delta_at(pair: Invariants, epsilon: float) -> float:
-    """log δ(ε) at one ε, the same number as `spectrum` gives, without the cost of arrays."""
-    if pair.mutually_singular:
-        return 0.0
-    form = pair.form
-    lin, near = form.mean - epsilon, False
-    rounded = math.fabs(form.mean) + math.fabs(epsilon)
-    if form.side:
-        gap, near = form.gap_at(epsilon)
-        doubt = form.edge_error * (math.fabs(form.edge[0]) + math.fabs(epsilon))
-        if gap <= -doubt if form.side < 0 else gap >= doubt and epsilon < 0:
-            return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
-        if near:
-            lin, rounded = gap, math.fabs(gap)
-    if not form.constant and not form.distance:
-        value, slope, error = tail(lin, form.t, form.ratio, form.nu, form.q, near, DELTA)
-        error += 2.0**-52 * math.fabs(slope) * rounded
-        if error <= _TOLERANCE * (1.0 + math.fabs(value)) and value <= NEAR_ONE:
-            return float(value)
+    """Return log δ(ε) at one ε."""
     return float(spectrum(pair, np.array([epsilon]), complement=False).log_delta[0])
 
 

@@ -8,7 +8,7 @@ and the subtraction would lose the digits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flint import arb
 
@@ -64,14 +64,14 @@ class Directions:
 
     def log_moment(self, s: Ball) -> Ball | None:
         """K(s) at a real s > 0 (def:log-moment); None if K is infinite there or if the ball touches the pole."""
+        return self.exponent(s) if all(1 - s * t > 0 for t, _, _ in self.curved) else None
+
+    def exponent(self, s: Any) -> Any:
+        """Return K(s) at a real or complex s, at which no 1 − st lies on the cut of the logarithm."""
         both = s * (1 + s) / 2
-        total = self.flat * both
-        for t, m2, n in self.curved:
-            slack = 1 - s * t
-            if not slack > 0:
-                return None
-            total += n * (m2 * both / slack - (s * (1 + t).log() + slack.log()) / 2)
-        return total
+        logs = (s * (1 + t).log() + (1 - s * t).log() for t, _, _ in self.curved)
+        pairs = zip(self.curved, logs, strict=True)
+        return sum((n * (m2 * both / (1 - s * t) - log / 2) for (t, m2, n), log in pairs), self.flat * both)
 
     def renyi_log_bound(self, s: Ball, epsilon: Ball) -> Ball | None:
         """Return the logarithm of bound:renyi on δ(ε) at a real s > 0; None where `log_moment` is."""

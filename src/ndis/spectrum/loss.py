@@ -92,14 +92,6 @@ class LogMoment:
             gap = np.where(near, (high - x) + low, gap)
         return gap, near
 
-    def gap_at(self, x: float) -> tuple[float, bool]:
-        """Return `gap` at one point."""
-        gap = self._rough_edge - x
-        if not math.fabs(gap) <= 0.25 * math.fabs(self.mean - x):
-            return gap, False
-        high, low = self.edge
-        return (high - x) + low, True
-
     @cached_property
     def domain(self) -> tuple[float, float]:
         """The open interval of s on which K is finite."""

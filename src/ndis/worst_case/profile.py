@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ndis._search import smallest_safe
-from ndis._validate import Adjacency, Floats, as_choice
-from ndis.enclosure import Enclosure, largest
+from ndis._validate import Adjacency, Floats, as_choice, largest
+from ndis.enclosure import Enclosure
 from ndis.errors import BudgetError, PrecisionError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.profile import Order, PrivacyProfile

@@ -11,6 +11,7 @@ import ndis
 from ndis import ParameterError, PrecisionError, PrivacyProfile
 from ndis._balls import precision
 from ndis.accountant.laws.allocation import AllocationStep
+from ndis.accountant.laws.allocation_balls import _FixedPoint
 from ndis.errors import NotPrivateWarning
 
 
@@ -150,6 +151,21 @@ def test_a_delta_beyond_the_table_is_not_taken_for_zero() -> None:
     assert profile.delta(1000.0) == 0.0
     box = profile.certify(-1.0, order="remove")
     assert box.lower <= profile.delta(-1.0, order="remove") <= box.upper
+
+
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_little_noise_and_two_bins_have_a_certificate_at_a_tiny_delta(order: Any) -> None:
+    """Moments of large orders were asked for to digits that count from 1, and not from their own size."""
+    profile = PrivacyProfile.from_allocation(noise_multiplier=0.3, bins=2)
+    epsilon = profile.epsilon(1e-30, order=order)
+    box = profile.certify(epsilon, order=order)
+    assert box.width <= 1e-6 * box.upper
+    assert box.lower <= 1e-30 <= box.upper * (1 + 1e-6)
+
+
+def test_fixed_point_numbers_may_all_be_zero() -> None:
+    zeros, one = _FixedPoint.of([acb(0), acb(0)]), _FixedPoint.of([acb(1, 2)])
+    assert all(value.contains(acb(0)) and value.abs_upper() < 1e-12 for value in zeros.times(one, [0, 1]))
 
 
 def test_noise_out_of_reach_has_no_number() -> None:

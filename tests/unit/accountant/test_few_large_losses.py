@@ -64,15 +64,3 @@ def test_few_steps_at_a_small_rate_are_certified(noise, rate, steps, epsilon):
     assert box.width <= 1e-6 * box.upper
     (value,), (error,) = law.log_delta_and_error(np.array([epsilon]))
     assert math.log(box.lower) - error - 1e-14 <= value <= math.log(box.upper) + error + 1e-14
-
-
-@pytest.mark.parametrize("epsilon", [[0.0], [0.01, 0.02, 0.05]])
-def test_a_reflection_agrees_with_the_integral(epsilon):
-    law, x = composition((1.0, 0.01, 300)).floats, np.array(epsilon)
-    value, slope, error = law._by_reflection(x, 0)
-    saddle = find_saddle(law, law.mean - epsilon[0])
-    for i, e in enumerate(epsilon):
-        want = integrate(law, np.array([e]), 0, saddle)
-        assert error[i] < 1e-11
-        assert abs(value[i] - want[0][0]) <= error[i] + want[2][0]
-        assert slope[i] == pytest.approx(want[1][0], rel=1e-7)

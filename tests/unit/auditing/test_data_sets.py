@@ -201,7 +201,7 @@ def test_copies_are_not_built(monkeypatch):
     assert short.witness.pair.dimension == 1500
     assert set(made) == {(5, 5)}
     law = sketch(rows)
-    with pytest.raises(ParameterError, match="one dimension on neighbours; got 5 and 5 × 300"):
+    with pytest.raises(ParameterError, match="one dimension on neighbours; got 5 × 1 and 5 × 300"):
         audit(CLAIM, algorithm=lambda d: law if len(d) == 5 else (law.mean, law.covariance), data=rows)
 
 

@@ -129,7 +129,7 @@ def standin() -> ModuleType:
     def empty(shape: Any, dtype: Any, **where: Any) -> Tensor:
         return made(np.full(shape, 77).astype(dtype), **where)
 
-    def zeros(shape: Any, dtype: Any, **where: Any) -> Tensor:
+    def zeros(shape: Any, dtype: Any = np.float64, **where: Any) -> Tensor:
         return made(np.zeros(shape, dtype), **where)
 
     def addmm(base: Any, left: Any, right: Any, out: Any) -> None:

@@ -219,6 +219,17 @@ def kept(method: Callable[P, R]) -> Callable[P, R]:
     return known
 
 
+def quiet(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
+
+    @wraps(function)
+    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return function(*args, **kwargs)
+
+    return without_warnings
+
+
 def product(rates: tuple[float, ...]) -> Ball:
     """Enclose the product of some rates at the working precision."""
     total = arb(1)

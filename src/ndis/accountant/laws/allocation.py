@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
-from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
+from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity, quiet
 from ndis.accountant.laws.allocation_balls import AllocationBalls
-from ndis.accountant.laws.mixture import complex_log1p, quiet
+from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import ParameterError, PrecisionError
 
 __all__ = ["Allocation", "AllocationStep"]

@@ -40,7 +40,8 @@ import scipy
 from flint import acb, arb, ctx, fmpz, fmpz_poly
 
 from ndis._balls import Ball, precision
-from ndis.accountant.laws import BallLaw
+from ndis._validate import Floats
+from ndis.accountant.laws import BallLaw, kept, quiet
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
@@ -196,7 +197,7 @@ class AllocationBalls(BallLaw):
         needed = digits + 4.0 + lost - floor
         steps = 2.0 * math.pi * strips / np.maximum(needed, 1.0)
         best = int(steps.argmax())
-        return float(steps[best]), float(strips[best]), floor - digits - 4.0
+        return float(steps[best]), float(strips[best]), floor + self._log_size(c) - math.lgamma(1.0 + c) - digits - 4.0
 
     def _inner_plan(self, alpha: float, deep: float) -> tuple[float, float, float]:
         """Return (θ, a, k) of the inner rule."""
@@ -220,12 +221,22 @@ class AllocationBalls(BallLaw):
         i, j = int(low.argmax()), int(high.argmin())
         return float(low[i]), float(high[j]), float(down[i]), float(up[j])
 
-    def _most_term(self, c: float, u0: float, u1: float, cosine: float) -> float:
-        """Return log of the largest r^{1+c} φ(r·cosine/t)^{t−1} for log r between two ends."""
-        u, g = np.linspace(u0, u1, 200), np.linspace(-16.0, 16.0, 400)
+    @quiet
+    def _terms(self, c: float, u: Floats, cosine: float) -> tuple[Floats, Floats]:
+        """Return log of r^{1+c} φ(r·cosine/t)^{t−1} at some log r, and of φ₁(r·cosine/t)."""
+        g = np.linspace(-36.0, 16.0 + self.mu, 800)
         x = np.exp(np.minimum(u, 600.0))[:, None] * (cosine / self.bins) * np.exp(self.mu * g - 0.5 * self.mu**2)
-        mean = (np.exp(-0.5 * g * g) * -np.expm1(-x)).sum(axis=1) * (g[1] - g[0]) / math.sqrt(2.0 * math.pi)
-        return float(((1.0 + c) * u + (self.bins - 1) * np.log1p(-np.minimum(mean, 1.0 - 1e-12))).max())
+        weight = (g[1] - g[0]) / math.sqrt(2.0 * math.pi)
+        phi, tilted = (np.exp(-0.5 * (g - m) ** 2 - x).sum(axis=1) * weight for m in (0.0, self.mu))
+        less = (np.exp(-0.5 * g * g) * -np.expm1(-x)).sum(axis=1) * weight  # 1 − φ
+        log_phi = np.where(less < 0.5, np.log1p(-np.minimum(less, 0.5)), np.log(phi))
+        return (1.0 + c) * u + (self.bins - 1) * log_phi, np.log(tilted)
+
+    @kept
+    def _log_size(self, c: float) -> float:
+        """Return log of Γ(1+c) M(c) roughly, or less: the largest term of its integral."""
+        u0, u1, *_ = self._ends_of(c, 1.0, math.lgamma(1.0 + c) - 14.0)
+        return max(float(np.add(*self._terms(c, np.linspace(u0, u1, 800), 1.0)).max()), math.lgamma(1.0 + c))
 
     # ------------------------------------------------------------------ balls
 
@@ -236,7 +247,8 @@ class AllocationBalls(BallLaw):
         beta = arb(float(self._log_bound(c, alpha, 0.0)[1]))
         cosine, lift = (arb(alpha) - beta).cos(), self.bins * (beta / self.shift) ** 2 / 2
         u0, u1, *powers = self._ends_of(c, float(cosine), less - float(lift))
-        deep = self._most_term(c, u0, u1, float(cosine)) + float(lift) + math.log(self.bins) + 5.0 - less
+        most = float(self._terms(c, np.linspace(u0, u1, 200), float(cosine))[0].max())
+        deep = most + float(lift) + math.log(self.bins) + 5.0 - less
         theta, a, k = self._inner_plan(alpha, deep)
         # one geometric grid for both rules: h is `outer` times the logarithm of its ratio, and μk is `inner` times it
         mu_k = self.mu * k

@@ -28,8 +28,8 @@ from flint import arb
 
 from ndis._balls import Ball
 from ndis._validate import Adjacency, Floats, Order, as_size, as_within
-from ndis.accountant.laws import LossDensity
-from ndis.accountant.laws.mixture import Mixture, log_side, log_window, quiet
+from ndis.accountant.laws import LossDensity, quiet
+from ndis.accountant.laws.mixture import Mixture, log_side, log_window
 from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.accountant.stand_ins import ProfileOnly
 from ndis.errors import ParameterError

@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import copy
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ from flint import arb
 from ndis._balls import precision
 from ndis._compile import compiled
 from ndis._validate import Floats, Order
-from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, P, R, log_expm1, product
+from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product, quiet
 from ndis.accountant.laws.mixture_balls import MixtureBalls, Sides
 from ndis.accountant.laws.plain import exact_directions
 from ndis.errors import PrecisionError
@@ -67,17 +66,6 @@ _BITS = 160  # bits of the end of a loss
 _PLACES = 1601  # at which the ends of a density are looked for
 _MOST_MOVES = 40  # steps of Newton's method
 _SMALL = 0.2  # a loss below this has a series for e^−L − 1 + L
-
-
-def quiet(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
-
-    @wraps(function)
-    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return function(*args, **kwargs)
-
-    return without_warnings
 
 
 @compiled(error_model="numpy", patience=0.8)

@@ -131,34 +131,26 @@ class PlainBalls(BallLaw):
 
     def log_moment(self, c: float) -> float:
         """Return K(c) in floats; inf where it is infinite."""
-        return float(self._exponent(arb(c))) if self._inside(c) else math.inf
+        value = self.directions.log_moment(arb(c))
+        return math.inf if value is None else float(value)
 
     def log_ceiling(self, c: float, y: float) -> float:
         """Return log |e^{K(c+iy) − K(c)}| in floats."""
-        return min(float(self._exponent(acb(c, y)).real) - self.log_moment(c), 0.0)
-
-    def _exponent(self, s: Any) -> Any:
-        both = s * (1 + s)
-        total = self.directions.flat * both / 2
-        for t, m2, n in self.directions.curved:
-            left = 1 - s * t
-            total += n * (m2 * both / left - s * (1 + t).log() - left.log()) / 2
-        return total
-
-    def _inside(self, c: float) -> bool:
-        return all(1 - c * t > 0 for t, _, _ in self.directions.curved)
+        return min(float(self.directions.exponent(acb(c, y)).real) - self.log_moment(c), 0.0)
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose e^{K(c)}."""
-        return self._exponent(arb(c)).exp() if self._inside(c) else arb.pos_inf()
+        value = self.directions.log_moment(arb(c))
+        return arb.pos_inf() if value is None else value.exp()
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose e^{K(c + ik·step)}."""
-        return [self._exponent(acb(c, step * k)).exp() for k in range(count)]
+        return [self.directions.exponent(acb(c, step * k)).exp() for k in range(count)]
 
     def ceiling(self, c: float, y: float, digits: float) -> Ball:
         """Bound |e^{K(c+iy')}| for y' ≥ y by its value at y."""
-        return self._exponent(acb(c, y)).real.exp().upper() if self._inside(c) else arb.pos_inf()
+        inside = self.directions.log_moment(arb(c)) is not None
+        return self.directions.exponent(acb(c, y)).real.exp().upper() if inside else arb.pos_inf()
 
     def ends(self) -> tuple[Ball, Ball]:
         """Enclose the least and the largest loss."""

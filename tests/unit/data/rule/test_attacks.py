@@ -316,20 +316,6 @@ def test_a_column_of_dask_in_a_mapping_is_refused() -> None:
         open_table({"a": frame["a"]})
 
 
-def test_a_missing_cell_changes_no_category_of_dask(tmp_path: Path) -> None:
-    """The categories of a partition have the type that a null gave it."""
-    dd = pytest.importorskip("dask.dataframe")
-    pytest.importorskip("dask").config.set(scheduler="synchronous")
-    rows = []
-    for extra in ([], [None]):
-        pq.write_table(pa.table({"a": pa.array([BIG - 1, BIG, 7, *extra], pa.int64())}), tmp_path / "a.parquet")
-        data = dd.read_parquet(tmp_path).astype("category")
-        with pytest.raises(ParameterError, match="keeps whole numbers beyond 2\\^53"):
-            Schema({"a": [BIG, 7]}).table(data)
-        rows.append(rows_of(data, Schema({"a": [7, 8]}))[:3].tobytes())
-    assert rows[0] == rows[1]
-
-
 def test_a_code_without_a_value_is_a_missing_cell() -> None:
     """No library checks the codes of a file: one of them raised an IndexError."""
     codes = pa.array([0, 5, -3, None, 1], pa.int8())

@@ -34,8 +34,8 @@ ABOVE = {
     "data/schema/preview.py": "quantiles",  # of public rows
 }
 PARTS = {  # functions that read cells in files that mostly work with released values
-    "learn/_linear_regression.py": "weighted_rows _numbers",
-    "learn/_estimator.py": "private_rows private_targets as_array _by_type in_memory_only _fitted_rows _target_numbers",
+    "learn/_rows.py": "private_rows private_targets as_array _by_type weighted_rows _numbers",
+    "learn/_estimator.py": "in_memory_only _fitted_rows _target_numbers",
     "mechanisms/rows.py": "encoded_rows clipped_count",
 }
 RELEASED = ("description", "statistics", "tables")  # of `describing`: they answer from what was released
@@ -72,8 +72,8 @@ ALLOWED: dict[str, str] = {
         ".to_list .to_frame pd.Series .get_column .rechunk .tz_convert .cpu .detach .double .float "
         ".numpy .to_series .filter .compress .len_bytes .to_datetime64",
     "Python on one cell by its own type; what it may raise is caught there":
-        "float.__float__ int.__int__ str.__str__ str.strip bytes.decode date.toordinal .astimezone .__get__ "
-        "datetime.fromisoformat .toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
+        "float.__float__ int.__int__ str.__str__ str.__len__ str.strip bytes.decode date.toordinal .astimezone "
+        ".__get__ datetime.fromisoformat .toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",
     "lines of CSV as bytes: no decoding but of the names in a public header":
         ".find .rfind .removeprefix .removesuffix .replace .read .readline .open .seek .tell .stat .decode .strip "
         "csv.reader",

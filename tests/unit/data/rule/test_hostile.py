@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import warnings
 from collections import deque
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ndis import Schema
 from ndis.data import cells, open_table
 from ndis.data.cells import days, number, objects, text_of
 from ndis.errors import BudgetError, ParameterError
+from ndis.learn._labels import label_codes
 from ndis.learn._score import split_records
 from ndis.models.records import column_of_cells
 
@@ -118,6 +120,7 @@ def test_a_number_that_is_no_character_concerns_its_own_cell_only(order: str) ->
         assert np.isnan(schema.encode(data)).ravel().tolist()[1:3] == [True, True]
     assert schema.encode(texts[:, None]).ravel().tolist()[::3] == [1.0, 1.0]
     assert column_of_cells(texts).tolist() == ["N", None, None, "N"]
+    ndis.learn.PrivateCovariance(epsilon=1.0, row_norm_bound=1.0).fit(texts[:, None])  # four missing records
 
 
 def test_labels_have_a_declared_type_or_none() -> None:
@@ -155,6 +158,27 @@ def test_views_of_one_long_text_are_not_copied_at_once(monkeypatch: pytest.Monke
         assert schema.encode(data).sum() == count / 2
     labels = column_of_cells(column)
     assert len({id(label) for label in labels}) == 2
+
+
+def test_scalars_of_numpy_and_complex_cells_raise_nothing() -> None:
+    """A record of NumPy raised if a text in it was none; a complex cell made numbers beside it complex."""
+    record = np.zeros(1, [("a", "U1")])
+    record["a"].view("u4")[:] = 0x110000
+    odd = [record[0], object.__new__(Fraction), np.datetime64("2020"), np.timedelta64(3, "D"), 1 + 2j]
+    assert np.isnan([number(cell) for cell in odd]).all()
+    assert [text_of(cell) for cell in odd] == [None] * 5
+    assert np.isnan(label_codes(objects(odd), np.array([3, 18262]))).all()
+    for read in (number, text_of):
+        assert {read(kind(3)) for kind in (float, complex, np.complex64, np.float32)} == {read(3.0)}
+    assert cells.numbers(np.array([3, 1 + 2j])).tolist()[0] == 3.0
+
+
+def test_texts_in_dask_arrays_may_hold_any_number() -> None:
+    from dask import array
+
+    texts = np.array([78, 0x110000], dtype=np.uint32).view("U1")[:, None]
+    read = Schema({"a": ["N"]}).table(array.from_array(texts, chunks=(1, 1))).matrix().arrays()[0]
+    assert np.array_equal(read, [[1.0], [np.nan]], equal_nan=True)
 
 
 def test_no_cell_is_read_before_the_budget_covers_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
