@@ -32,8 +32,6 @@ _FARTHEST = 600.0  # largest |log x| of a search
 _TINY = 1e-300
 _LARGE = 30.0  # a log-ratio above this is taken out of the logarithm, so that its exponential cannot overflow
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Excess = tuple[float, float, float]  # log δ less its goal, a margin for its error, and −d/dε of it
 
 
@@ -315,14 +313,3 @@ def log_mixture_ball(rate: Any, log_ratio: Any) -> Any:
     True
     """
     return (rate * log_ratio.expm1()).log1p()
-
-
-def quiet(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
-
-    @wraps(function)
-    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return function(*args, **kwargs)
-
-    return without_warnings
