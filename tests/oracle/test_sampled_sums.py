@@ -129,7 +129,7 @@ POLES = [releases(0.1, 0.2, 0.1, 5), releases(0.1, [0.2, -0.1], 0.0, 5), release
 
 @pytest.mark.parametrize("other", POLES)
 def test_only_sampled_steps_without_a_pole_have_densities(other):
-    value, _, error = in_floats([other, shifts(0.1, 1.0, 5)], "remove")._by_sums(np.array([0.5]), 0, -10.0)
+    value, _, error = in_floats([other, shifts(0.1, 1.0, 5)], "remove")._by_sums(np.array([0.5]), 0)
     assert np.isnan(value).all()
     assert (error == math.inf).all()
 
@@ -157,7 +157,7 @@ CURVED = [
 @pytest.mark.parametrize(("steps", "epsilon", "order"), CURVED)
 def test_the_contour_agrees_on_curved_steps(steps, epsilon, order):
     law = in_floats(steps, order)
-    value, _, error = (float(x[0]) for x in law._by_sums(np.array([epsilon]), 0, -10.0))
+    value, _, error = (float(x[0]) for x in law._by_sums(np.array([epsilon]), 0))
     contour = in_floats(steps, order)
     contour.__dict__["_easy"] = False
     (want,), (estimate,) = contour.log_delta(np.array([epsilon]))

@@ -31,7 +31,7 @@ from ndis.spectrum.contour import DELTA
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment
 
-__all__ = ["PairStep", "few_steps", "shift_for", "two_pairs"]
+__all__ = ["PairStep", "few_steps", "one_step", "shift_for", "two_pairs"]
 
 _UNIT = 2.0**-53
 _BITS = 192
@@ -49,13 +49,15 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws = [law for law, n in parts for _ in range(n)]
     if len(laws) == 1:
-        return laws[0].log_delta if isinstance(laws[0], Allocation) else partial(_enclosed_step, laws[0])
+        return partial(one_step, laws[0])
     steps = [step for law in laws if (step := PairStep.of(law, order))]
     return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
 
 
-def _enclosed_step(law: Law, e: float) -> tuple[float, float]:
-    """Return log δ(ε) of one step from its enclosure, and its error."""
+def one_step(law: Law, e: float) -> tuple[float, float]:
+    """Return log δ(ε) of one step and its error, from its enclosure or, for an epoch, from its density."""
+    if isinstance(law, Allocation):
+        return law.log_delta(e)
     with precision(_BITS), suppress(PrecisionError):
         delta = law.enclosed().delta(e)
         if delta == 0:

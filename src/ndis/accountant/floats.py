@@ -31,7 +31,7 @@ import numpy as np
 from ndis._search import chernoff_factor, newton_epsilon, quiet
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
-from ndis.accountant.few import few_steps
+from ndis.accountant.few import few_steps, one_step
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.mixture import Mixture
 from ndis.errors import PrecisionError
@@ -179,10 +179,10 @@ class FloatComposition:
     def _ways(self, epsilon: Floats, pivot: int, saddle: Saddle) -> Iterator[_Found]:
         """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last."""
         if self._sums is not None:
-            yield self._by_sums(epsilon, pivot, saddle[3])
+            yield self._by_sums(epsilon, pivot)
         yield self._by_contour(epsilon, pivot, saddle)
         if not saddle[3] <= _LEAST and self._easy:  # a bound that is not known excludes nothing
-            yield self._by_sums(epsilon, pivot, saddle[3])
+            yield self._by_sums(epsilon, pivot)
 
     def _resolved(self, saddle: Saddle) -> Saddle:
         """Return the saddle with a width at which the path resolves what few large losses add to the integrand.
@@ -207,9 +207,10 @@ class FloatComposition:
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         return value, slope, np.where(value < self.deepest, math.inf, error)
 
-    def _by_sums(self, epsilon: Floats, pivot: int, bound: float) -> _Found:
-        """Compute δ from the density of the loss. Tables go as deep as a bound on log δ, or deeper."""
-        depth = min(max(-bound, _SHALLOW), _DEEP) if bound < 0.0 else _SHALLOW
+    def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
+        """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
+        alone = [one_step(law, float(epsilon[pivot]))[0] for law, _ in self.parts]
+        depth = min(max(-max((x for x in alone if x == x), default=0.0), _SHALLOW), _DEEP)
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:
