@@ -230,6 +230,17 @@ def least_point(f: Callable[[float], float], low: float, high: float, *, width: 
 # ---------------------------------------------------------------------- formulas
 
 
+def quiet(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
+
+    @wraps(function)
+    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return function(*args, **kwargs)
+
+    return without_warnings
+
+
 def chernoff_factor(c: Any) -> Any:
     """Return log(c^c/(1+c)^{1+c}) for c > 0, the constant of Chernoff's bound for δ (thm:sampled-chernoff).
 
@@ -302,14 +313,3 @@ def log_mixture_ball(rate: Any, log_ratio: Any) -> Any:
     True
     """
     return (rate * log_ratio.expm1()).log1p()
-
-
-def quiet(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function whose numbers may overflow: a value that is not finite is refused later."""
-
-    @wraps(function)
-    def without_warnings(*args: P.args, **kwargs: P.kwargs) -> R:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            return function(*args, **kwargs)
-
-    return without_warnings

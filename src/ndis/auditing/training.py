@@ -118,7 +118,8 @@ def _findings(loop: TrainingLoop, verdict: str) -> tuple[Finding, ...]:
         "given_steps": f"{sum(row[2] for row in given):,}",
     }
     findings = []
-    for name in tuple(_faults(loop)) or ("claim",) * (verdict == REFUTED):
+    unexplained = {REFUTED: ("claim",), UNKNOWN: ("between",), SOUND: ()}
+    for name in tuple(_faults(loop)) or unexplained[verdict]:
         topic, why, repair = (words[name][key].format(**numbers) for key in ("part", "why", "repair"))
         shown = verdict != REFUTED or (topic == "normaliser") == loop.private_scale
         findings.append(Finding(topic, why, repair, verdict if shown else UNKNOWN))

@@ -209,13 +209,13 @@ def report(template: str, path: Any, tables: Sequence[StatisticTable], receipt: 
 def _digits(value: float, error: float) -> str:
     """Write a number with two digits beyond its error's first.
 
-    >>> _digits(1234.5678, 2.3), _digits(0.123456, 0.01), _digits(5.0, math.inf), _digits(123456.0, 700.0)
-    ('1234.57', '0.1235', '5', '123456')
+    >>> _digits(1234.5678, 2.3), _digits(0.123456, 0.01), _digits(5.0, math.inf), _digits(-0.0, 700.0)
+    ('1234.57', '0.1235', '5', '0')
     """
     if not (math.isfinite(error) and error > 0 and math.isfinite(value)):
-        return f"{value:.6g}"
+        return f"{value:z.6g}"
     places = max(2 - math.floor(math.log10(error)), 0)
-    text = f"{value:.{places}f}"
+    text = f"{value:z.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

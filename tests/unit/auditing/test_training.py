@@ -284,3 +284,12 @@ def test_bad_input(wrong, message):
 def test_a_claim_is_needed():
     with pytest.raises(ParameterError, match="claim must be given without a history"):
         audit_training(TrainingLoop(**POISSON))
+
+
+def test_every_verdict_but_sound_has_a_finding():
+    """A claim between what some data need and what theorems give is neither proved nor refuted."""
+    loop = TrainingLoop(sampler="shuffled", noise_multiplier=1.0, records=50_000, batch_size=250, steps=2000)
+    report = audit_training(loop, Claim(1.2081, 1e-5))
+    assert report.verdict == "no guarantee known"
+    assert [finding.name for finding in report.findings] == ["claim"]
+    assert report.epsilon_guaranteed > 1.2081

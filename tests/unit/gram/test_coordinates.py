@@ -97,7 +97,7 @@ class TestCounts:
         assert counts.lengths().sum() == 500
 
     def test_travel(self) -> None:
-        from ndis.gram.counts import CountAccumulator
+        from ndis.gram.sums import CountAccumulator
 
         x, y = records(64)
         sums = RecordSums((x, y), **PUBLIC)

@@ -259,7 +259,7 @@ def test_files_are_not_read_before_the_ledger_has_reserved(tmp_path, monkeypatch
     assert not ndis.Ledger(path).history()
     for free in each(None):
         free()
-    assert len(read) == 6  # two models read what was read from the file once more, in memory
+    assert len(read) == 5  # two models read what was read from the file once more, in memory
 
 
 def test_a_gaussian_process_takes_a_ledger(tmp_path):
