@@ -134,7 +134,10 @@ class MixtureBalls(BallLaw):
         return (1.0 + c) * above - c * below - 0.5 * x * x
 
     def _pull(self, c: float) -> float:
-        """Return the largest place to which B^{−c} alone moves the largest term: x is c times the mean of the βⱼ."""
+        """Return the largest place to which B^{−c} alone moves the largest term: x is c times the mean of the βⱼ.
+
+        A grid of a plan ends beyond it. It would be far too long up to c times the largest βⱼ, if that one is rare.
+        """
         low, high = 0.0, c * self.down
         while high - low > 0.1:
             x = 0.5 * (low + high)
