@@ -388,14 +388,15 @@ class Risks(BatchedProfile):
         if known := [curve for least, curve in self._curves.items() if least <= size]:
             return known[0]
         both = self._compositions("worst")
+        shared = all(isinstance(g, StepGroup) or g.add.same_origins(g.remove.reversed()) for g in self.groups)
         with suppress(PrecisionError):
-            return self._curves.setdefault(size, _line_of_moments(both, size, exact=True))
+            return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=True))
         aim = down(Fraction(self.failure_probability) + Fraction(size) * _INSIDE)
         end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
         box = max((self._certify(one, 0.5 * end, SAMPLED_WIDTH) for one in _ORDERS), key=lambda one: one.upper)
         if both and box.width > _WIDE * box.upper:
             with suppress(PrecisionError):
-                return self._curves.setdefault(size, _line_of_moments(both, size, exact=False))
+                return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=False))
 
         def upper(epsilon: Floats) -> Floats:
             bounds = [[self._certify(one, e, SAMPLED_WIDTH).upper for e in epsilon.tolist()] for one in _ORDERS]
@@ -409,9 +410,10 @@ class Risks(BatchedProfile):
         return {}
 
 
-def _line_of_moments(both: list[Composition], size: float, *, exact: bool) -> Curve:
+def _line_of_moments(both: list[Composition], size: float, *, shared: bool, exact: bool) -> Curve:
     """Return a curve whose places cost next to nothing, from one line of moments for both orders, or one for each.
 
+    One line serves both orders only if they are `shared`: every pair of one order is that of the other, reversed.
     Without `exact` discrete laws stand in for all sampled steps.
     """
     if not both:
@@ -420,10 +422,10 @@ def _line_of_moments(both: list[Composition], size: float, *, exact: bool) -> Cu
     end = max(one.floats.guess(goal) for one in both)
     while not all(one.below(end, goal) for one in both):
         end *= _FARTHER
-    if exact:
+    if exact and shared:
         with suppress(PrecisionError):
             return end, UpperCurve(both[1], end, size, both=True)
-    symmetric = all(law.reversed() is law for law, _ in both[0].parts)
+    symmetric = shared and all(law.reversed() is law for law, _ in both[0].parts)
     lines = [UpperCurve(one, end, size, both=False, exact=exact) for one in (both[:1] if symmetric else both)]
     return end, lambda epsilon: np.maximum.reduce([line(epsilon) for line in lines])
 

@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from ndis import DPSGD, GaussianPair, ParameterError, PrecisionError, PrivacyProfile
 from ndis.accountant.curve import UpperCurve
+from ndis.profile import Group
 from ndis.risk import _proved, certified_mu
 from ndis.spectrum.closed_forms import mean_shift_delta
 
@@ -187,6 +188,15 @@ class TestGaussianBound:
             UpperCurve(other._compositions("add")[0], 1.0, 1e-6, both=True)
         with pytest.raises(PrecisionError):
             UpperCurve(RUN._compositions("remove")[0], 1.0, 1e-6, both=True)
+
+    @pytest.mark.parametrize("shifts", [(1.0, 0.5), (0.5, 1.0)])
+    def test_orders_that_are_given_apart_both_count(self, shifts):
+        """The pair of the add order may be any; the line of one order says nothing about the other then."""
+        remove, add = (GaussianPair.from_ratios(1.0, shift=shift) for shift in shifts)
+        profile = PrivacyProfile(groups=[Group(remove, add, rates=(0.5,), count=20)])
+        bound = PrivacyProfile.from_noise_multiplier(1.0 / profile.gdp(1e-6).mu)
+        for epsilon in (0.0, 0.5, 1.0, 2.0, 4.0):
+            assert profile.certify(epsilon).lower <= bound.certify(epsilon).upper + 1e-6
 
     def test_a_line_that_ends_too_high_is_refused(self):
         with pytest.raises(PrecisionError, match="did not settle"):

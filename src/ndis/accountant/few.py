@@ -117,7 +117,10 @@ class PairStep:
         if not add:
             out[~some] = np.log(-grown[~some])
         w = weight[some]
-        inner = np.where(e[some] > 600.0, e[some] - np.log(w), np.log1p(grown[some] / w))
+        if add:  # e^ε q / w, whose terms have one sign
+            inner = e[some] - np.log1p(-(1.0 - q) * grown[some] / q)
+        else:
+            inner = np.where(e[some] > 600.0, e[some] - np.log(w), np.log1p(grown[some] / w))
         value, slope, wrong = _log_profile(self.reverse if add else self.form, inner)
         out[some] = np.log(w) + value
         error[some] = wrong + 2.0 * _UNIT * (1.0 + np.abs(slope)) * (1.0 + q / w)  # the rounding of w moves ε'
