@@ -5,7 +5,8 @@ import math
 import pytest
 
 import ndis
-from ndis.enclosure import Enclosure, largest
+from ndis._validate import largest
+from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.profile import PrivacyProfile
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ndis._validate import require
 from ndis.cli.output import place_of
 from ndis.errors import ParameterError
 
@@ -33,7 +32,8 @@ class NamedAlgorithm:
     def func(self) -> Any:
         """Return the function itself."""
         function = load("algorithm", self.name, self.folder)
-        require(callable(function), "algorithm", "be a function of its file", repr(self.name))
+        if not callable(function):
+            raise ParameterError("algorithm", "be a function of its file", repr(self.name))
         return function
 
     def __call__(self, data: Any) -> Any:
@@ -54,7 +54,8 @@ def load(kind: str, name: Any, folder: Path) -> Any:
     if not (path.endswith(".py") and all(word.isidentifier() for word in inside.split("."))):
         raise ParameterError(kind, "be written path/to/file.py:name", repr(name))
     file = (folder / path).absolute()
-    require(file.is_file(), kind, "be in a file that exists", repr(path))
+    if not file.is_file():
+        raise ParameterError(kind, "be in a file that exists", repr(path))
     with _guarded(kind, "be in a file that Python can run", file):
         value: Any = _module(file)
         for word in inside.split("."):

@@ -4,11 +4,13 @@ Tasks are pure, so dask computes a partition again, to the same bits, if it is l
 travels to the client.
 
 A partition may have another type than the collection declares: a null turns a column of int64 into float64. So the
-declared type decides how a cell is read. Numbers of NumPy come as float64, and booleans as truth values, whatever type
-the partition has. Whole numbers beyond 2⁵³ may come as the nearest float64, and `Table.encoded` refuses categories that
-need more: so none of them is a listed value, in whatever type it comes. Any other type holds nulls, and every partition
-must have it: nothing could tell what a type that was found anew has made of a cell. So categories that are not known
-are refused by their declared type.
+declared type decides how a cell is read. Numbers of NumPy come as float64, and booleans as truth values, if the
+partition has numbers, booleans or objects of NumPy, whose cells are what they were. Whole numbers beyond 2⁵³ may come
+as the nearest float64, and `Table.encoded` refuses categories that need more: so none of them is a listed value, in
+whatever type it comes. Any other type holds nulls, and every partition must have it: nothing could tell what a type
+that was found anew has made of a cell. So categories that are not known are refused by their declared type. Dask's
+readers of text take types from the cells that they see first, and its conversion to strings hides what was found: both
+are refused by the names of their tasks.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis._validate import require
 from ndis.data.cells import Cells, Coded, numbers, text_objects, truths
 from ndis.data.frames import pandas_cells
 from ndis.data.memory import memory_table, no_mask
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 _FAN_IN = 8
 _UNKNOWN = "__UNKNOWN_CATEGORIES__"  # dask's own word
+_INFERRING = ("read-csv", "read-table", "read-fwf", "read_json", "_to_string_dtype", "to_string_dtype")  # tasks of dask
 
 
 def dask_table(data: Any) -> Table:
@@ -44,6 +48,10 @@ def dask_table(data: Any) -> Table:
     """
     no_mask(data)
     if hasattr(data, "_meta") and hasattr(data, "columns"):
+        tasks = {str(key[0] if isinstance(key, tuple) else key) for key in data.__dask_graph__()}
+        remedy = "give their paths, which are read by the schema, or use read_parquet or from_pandas"
+        typed = not any(task.startswith(_INFERRING) for task in tasks)
+        require(typed, "data", "come from a reader of dask that infers no types from cells", "one that does", remedy)
         declared, delayed = memory_table(data._meta), list(data.to_delayed())
         types: tuple[Any, ...] = tuple(data._meta.dtypes)
     elif getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
@@ -177,12 +185,19 @@ class _Declared:
         """Return one column, in the form that its declared type has."""
         kind, frame = _letter(declared), hasattr(block, "iloc")
         column = block.iloc[rows, place] if frame else np.asarray(block[rows, place])
-        if kind not in tuple("iufb") and column.dtype != declared:
-            raise ParameterError("data", "have partitions of the types it declares", "another partition")
+        own = _letter(column.dtype)
+        is_kept = own in _FORMS[kind] if kind in _FORMS else column.dtype == declared
+        is_kept = is_kept and not (own in ("f", "c") and column.dtype.itemsize > _LONGEST[own])
+        require(is_kept, "data", "have partitions of the types it declares", "another partition")
         columns = pandas_cells(column, numeric) if frame else [text_objects(column)]
         if kind == "b":
             return map(_truth_codes, columns)
         return map(numbers, columns) if numeric or kind in tuple("iuf") else columns
+
+
+# Kinds of NumPy that a partition may have: those of numbers and booleans hold a cell as it was, or its nearest float.
+_FORMS = {**dict.fromkeys("iufb", tuple("iufcbO")), "U": ("U",), "S": ("S",)}
+_LONGEST = {"f": 8, "c": 16}  # bytes of a number; a longer one among objects is no number
 
 
 def _dense(block: Any) -> Any:

@@ -37,6 +37,8 @@ __all__ = [
     "stated_bound", "warn_of_score",
 ]  # fmt: skip
 
+_MOST_ROUNDS = 20  # more would leave nothing to the last one
+
 R = TypeVar("R", bound="RoundReleases")
 T = TypeVar("T")
 
@@ -389,8 +391,8 @@ class RoundsEstimator(Summarized, Scored, PrivateEstimator):
 
     def _checked_rounds(self, *, several: bool = True) -> int:
         rounds = as_size("rounds", self.rounds)
-        if several and not 2 <= rounds <= 100:
-            raise ParameterError("rounds", "be from 2 to 100", rounds)
+        if several and not 2 <= rounds <= _MOST_ROUNDS:
+            raise ParameterError("rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
         return rounds
 
     def _public(self) -> dict[str, Any]:

@@ -150,3 +150,19 @@ def test_a_density_that_is_no_number_is_refused(monkeypatch):
         monkeypatch.setattr(step, "densities", lambda *_, s=spoiled: [(0.0, s)])
         with pytest.raises(PrecisionError):
             LossSums([(step, 3)], "remove", 40.0)
+
+
+def test_a_constant_term_below_rounding_has_an_end():
+    """1 − Σ of the other terms is 0 in floats; the term itself is not."""
+    user = PrivacyProfile.from_noise_multiplier(1.0).subsampled(1.0 - 1e-7).group(3)
+    epsilon = user.epsilon(1e-6)
+    assert user.certify(epsilon).upper <= 1e-6 * (1.0 + 1e-9)
+
+
+def test_a_sampled_step_and_a_plain_release():
+    """Far below 0 the loss of a plain release was log(1 − 1)."""
+    gauss = PrivacyProfile.from_noise_multiplier(1.0)
+    both = gauss.subsampled(0.01).compose(gauss)
+    for order in ("add", "remove"):
+        assert both.delta(1.0, order=order) in both.certify(1.0, order=order)
+    assert both.epsilon(1e-6) > gauss.epsilon(1e-6)

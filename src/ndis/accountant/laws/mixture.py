@@ -472,8 +472,10 @@ def log_side(x: Any, weights: Floats, shifts: Floats) -> tuple[Any, Any]:
 
 def _log_least(weights: Floats, shifts: Floats, *, bounded: bool) -> float:
     """Return −log of the least value of Σ wᵢ e^{mᵢx − mᵢ²/2}, if the other law leaves the loss bounded there."""
-    moving = shifts > 0.0
-    return -math.log1p(-float(weights[moving].sum())) if bounded and not moving.all() else math.inf
+    moved, still = float(weights[shifts > 0.0].sum()), float(weights[shifts <= 0.0].sum())
+    if not (bounded and still > 0.0):
+        return math.inf
+    return -math.log1p(-moved) if moved < 0.5 else -math.log(still)  # the one of both that keeps its digits
 
 
 def log_window(x: Any, place: float) -> Any:

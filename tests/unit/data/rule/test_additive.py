@@ -35,6 +35,7 @@ from ndis.data import Table, open_table
 from ndis.data.opening import open_for
 from ndis.data.schema import Date
 from ndis.describing.release import Contents, Releases
+from ndis.errors import ParameterError
 from ndis.learn._saved import LinearModel
 from ndis.learn._score import score_privately
 from ndis.mechanisms.gaussian import GaussianMechanism
@@ -361,6 +362,39 @@ def test_a_partition_of_another_type_is_read_alike(declared: Any) -> None:
             other = series.astype(kind)
             found = partition(other.to_frame("a")).encoded(schema, typed=False).matrix().arrays()[0]
             assert found.tobytes() == expected.tobytes(), (schema, other.dtype)
+
+
+def test_a_reader_that_infers_types_is_refused(tmp_path: Path) -> None:
+    """One more line made another type of all lines of its block: 007 was a text before, and the number 7 after."""
+    dd = pytest.importorskip("dask.dataframe")
+    (tmp_path / "rows.csv").write_text("a\n" + "007\n" * 9)
+    (tmp_path / "rows.json").write_text('{"a": 1}\n' * 9)
+    text = dd.read_csv(str(tmp_path / "rows.csv"), dtype=str)
+    lines = dd.read_json(str(tmp_path / "rows.json"), lines=True)
+    found = dd.from_map(lambda k: pd.DataFrame({"a": ["x"]}), [0], meta={"a": object})  # turned into strings by dask
+    for data in (text, text[["a"]], lines, found):
+        with pytest.raises(ParameterError, match="data must come from a reader of dask that infers no types"):
+            open_table(data, progress=False)
+
+
+@pytest.mark.parametrize("declared", ["float64", "int64", "bool"])
+def test_a_block_that_numpy_turned_into_another_kind_is_refused(declared: str) -> None:
+    """The text of a cell is not the cell: True among texts was "True", which is no number."""
+    array, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
+    for rows in ([[True], ["x"]], [[1], [np.timedelta64(1, "D")]], [[np.longdouble(1)]], [[b"1"]]):
+        block = dask.delayed(np.array)(rows)
+        data = open_table(array.from_delayed(block, (len(rows), 1), dtype=declared), progress=False)
+        with pytest.raises(ParameterError, match="a task that failed"):
+            data.matrix().arrays()
+
+
+def test_the_longest_text_of_a_block_decides_nothing() -> None:
+    array, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
+    for rows in ([["N"]], [["N"], ["no such word"]]):
+        block = dask.delayed(np.array)(rows)
+        data = array.from_delayed(block, (len(rows), 1), dtype="U3")
+        encoded = Schema({"a": ["N", "S"]}).table(data).matrix().arrays()[0]
+        assert encoded[0].tolist() == [1.0, 0.0]
 
 
 KEPT = ["object", "datetime64[ns]", "datetime64[us]", "Int64", "boolean", "Float64", "string", "int64[pyarrow]"]

@@ -82,7 +82,7 @@ ALLOWED: dict[str, str] = {
         ".lstrip .startswith .endswith .title .upper re.compile .__setattr__ .insert .split .dumps .isoformat .chain "
         ".product math.prod math.sqrt np.log",
     "dask: the tasks of others, whose errors become one message":
-        ".compute .to_delayed",
+        ".compute .to_delayed .__dask_graph__",
 }  # fmt: skip
 
 # Where a sum over an axis, or a product of matrices, may meet records; all are exact integers unless it says so.

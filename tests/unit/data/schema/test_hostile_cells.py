@@ -192,10 +192,11 @@ def test_hostile_cells_in_dask() -> None:
 
 
 def test_partitions_of_other_types_raise_nothing() -> None:
-    """A partition that turned out as text, because one cell of it is, raises nothing; its numbers are read."""
+    """A partition of objects, because one cell of it is text, raises nothing; its numbers are read."""
     dask = pytest.importorskip("dask")
     dd = pytest.importorskip("dask.dataframe")
-    parts = [pd.DataFrame({"age": [0.5, 1.0]}), pd.DataFrame({"age": ["0", "x"]}), pd.DataFrame({"age": pd.NaT}, [0])]
+    cells = [0.5, 1.0], pd.Series(["0", "x"], dtype=object), pd.Series([None], dtype=object)
+    parts = [pd.DataFrame({"age": column}) for column in cells]
     opened = dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0], verify_meta=False)
     found = Schema({"age": (0, 1)}).table(opened).matrix().arrays()[0].ravel()
     np.testing.assert_array_equal(found, [0.0, 1.0, -1.0, np.nan, np.nan])
