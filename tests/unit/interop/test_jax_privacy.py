@@ -43,6 +43,13 @@ def test_its_own_accountant_lies_above() -> None:
     assert EXACT.compute_epsilon(50, plan(1.0, 600)) <= theirs.compute_epsilon(50, plan(1.0, 600))
 
 
+@pytest.mark.sweep
+def test_its_own_accountant_on_the_page() -> None:
+    theirs = analysis.DpsgdTrainingAccountant(accountants.PldAccountantConfig())
+    epsilon = theirs.compute_epsilon(4000, plan(1.1, 64, batch_size_scale_schedule={2000: 4}))
+    assert epsilon == pytest.approx(0.90911, abs=1e-5)
+
+
 def test_calibrations() -> None:
     target = {"target_epsilon": 1.0, "target_delta": DELTA, "accountant": EXACT, "num_samples": RECORDS}
     noise = calibrate.calibrate_noise_multiplier(batch_sizes=256, num_updates=4000, tol=1e-6, **target)

@@ -99,7 +99,7 @@ class TestCommand:
         assert again["epsilon"] == GAUSS.epsilon(1e-6)
 
     def test_a_schedule_and_a_picture(self, tmp_path):
-        run = ndis.DPSGD(noise_multiplier=2.0, sampling_rate=0.5, steps=2)
+        run = ndis.DPSGD(noise_multiplier=2.0, sampling_rate=0.01, steps=1000)
         (tmp_path / "run.json").write_text(run.to_json())
         done = self.run(tmp_path / "run.json", "-o", tmp_path / "card.svg", "--json")
         assert done.exit_code == 0, done.output
