@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import warn_caller
+from ndis._validate import require, warn_caller
 from ndis.data.cells import is_path, items_of, objects
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
@@ -50,6 +50,8 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     >>> [block.tolist() for (block,) in table.matrix(columns=["age"]).blocks()]
     [[[30.0], [nan]]]
     """
+    shown = progress is None or isinstance(progress, bool)
+    require(shown, "progress", "be True, False or None", type(progress).__name__)
     if isinstance(data, Table):
         if header:
             remedy = "schema.table(data, header=True)"

@@ -30,6 +30,7 @@ MISTAKES = {
     "a bound without targets": ({"target_bound": 1.0}, lambda rows: (rows, {"header": True})),
     "targets without a bound": ({}, lambda rows: (rows, {"header": True, "targets": ["y"]})),
     "no device": ({}, lambda rows: (rows, {"header": True, "device": "nope"})),
+    "no progress": ({}, lambda rows: (rows, {"header": True, "progress": [1, 2]})),
     "no path": ({}, lambda rows: ("no path at all", {})),
     "an argument that there is not": ({}, lambda rows: (rows, {"headers": True})),
     "a column of the schema": ({}, lambda rows: (rows, {"header": True, "schema": ndis.Schema({"b": (0, 1)})})),
