@@ -44,9 +44,7 @@ def at_the_edge(epsilon, delta):
         yield ndis.GramMechanism.calibrated(**public, row_norm_bound=2.0)
         yield ndis.GramMechanism.calibrated(**public, row_norm_bound=2.0, target_bound=1.0, intercept=0.75)
         yield GaussianRounds.calibrated(**public, sum_shares=[0.25] * 4)
-        yield GaussianRounds.calibrated(**public, gram_share=0.4, sum_shares=[0.125] * 4, count_shares=[0.05])
-    public = {"epsilon": epsilon, "delta": delta}
-    yield GaussianRounds.calibrated(**public, gram_share=0.1, sum_shares=[0.2] * 4, count_shares=[0.05])
+        yield GaussianRounds.calibrated(**public, sum_shares=[0.125] * 4, count_shares=[0.5])
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)

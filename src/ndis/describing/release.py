@@ -147,7 +147,7 @@ class Contents:
         parts |= {"norms": _NORMS * matrix, "fourth": _FOURTH * matrix} if self.matrix else {}
         gram = max(1.0 - math.fsum(parts.values()), 0.0) if self.matrix else 0.0
         how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
-        return GaussianRounds.calibrated(gram_share=gram, count_shares=list(parts.values()), **how), list(parts)
+        return GaussianRounds.calibrated(matrix_shares=[gram], count_shares=list(parts.values()), **how), list(parts)
 
 
 def squared_reach(kind: str, numbers: int, adjacency: Adjacency, *, cells: int = 2) -> Fraction:
@@ -260,8 +260,8 @@ class Releases:
         both = (lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add)
         sums, (gram, fourth) = self._passed(grouping, both)
         self._release_sums(grouped, sums)
-        sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
-        self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
+        sample = self._budget.release_matrix(0, gram.finish(), random_state=self._bits)
+        self._note("gram", sample, self._budget.matrix_noise(0, layout.joint_norm_bound_squared))
         self._release("fourth", ExactArray(fourth.integers().astype(object), 2**_POWER_BITS))
         self.values["matrix"] = np.array([layout.row_norm_bound, float(layout.intercept or 0.0), weight])
 
@@ -317,7 +317,7 @@ class Releases:
 
         The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
         """
-        count, unit = len(self._plan.hot), self._budget.gram_noise(Fraction(1))
+        count, unit = len(self._plan.hot), self._budget.matrix_noise(0, Fraction(1))
         norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
         squares, rows = tail(*norms, caution=0.5)
         tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])

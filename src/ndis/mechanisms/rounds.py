@@ -1,37 +1,21 @@
-"""Make several Gaussian releases of one fit in one budget: a Gram matrix, sums of clipped terms, and counts.
+"""Make several Gaussian releases of one fit in one budget: matrices, sums of clipped terms, and counts.
 
 Each release has a share of the squared shift, fixed in advance. Its noise is its sensitivity over μ₀·√share. So the
 shift that it allows does not depend on its clip, and a clip, a θ or a grid may depend on earlier outputs. Given these,
 the next pair is a mean shift of known size. Mean shifts compose to √(Σ shift²), adaptively too (thm:rounds). Shares of
 later releases may depend on earlier outputs as well, if their sum stays the same (`reshared`, thm:rounds-chosen).
 
-If one record is added or removed, every share counts whole, and μ = μ₀·√(Σ shares). A record that reaches every bound
-attains this.
-
-If x is replaced by y, let c = |cos ∠(x, y)|. In units of the full sensitivities (√2·l² for the Gram matrix, 2C for
-sums):
-
-    Gram   ‖xxᵀ − yyᵀ‖_F² ≤ 2l⁴·max(1 − c², ½)      sums   ‖x⊗v − y⊗w‖² ≤ 4C²·(1 + c)/2      counts   whole
-
-No pair is worst for both: orthogonal rows leave sums at a half, opposite rows leave the Gram matrix at a half. With
-shares G, S, N of the three kinds the squared shift over μ₀² is at most
-
-    N + max( G/2 + S,  G + S/2 + S²/(16G) if S² ≤ 8G² ),
-
-the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). The angle belongs to the two records, so
-it is the same in every round, and adaptivity changes nothing.
-
-Further matrices Σ zzᵀ have rows of their own: of norm at most l/2 in the Hessian of a logistic loss, in coordinates
-that earlier outputs chose (thm:centred-rows), or clipped terms. A row of norm at most b moves a matrix by b², or by
-√2·b² if a record is replaced. Their shares count whole, as those of counts do: an upper bound that needs no angle
-(thm:rounds-weighted).
+Every share counts whole, and μ = μ₀·√(Σ shares). If one record is added or removed, a record that reaches every bound
+attains this. A matrix Σ zzᵀ may have rows in coordinates that earlier outputs chose (thm:centred-rows), rows of norm at
+most l/2 as in the Hessian of a logistic loss, or clipped terms. A row of norm at most b moves it by b², or by √2·b² if
+a record is replaced (thm:rounds-weighted). A replaced record moves a sum of terms of norm at most C by 2C.
 
 This is not a mechanism for arbitrary functions: the terms are those of `ndis.gram.sums`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
@@ -49,7 +33,6 @@ from ndis.noise.gaussian import exact_symmetric
 from ndis.profile import PrivacyProfile
 
 _MANY = ("sum_shares", "count_shares", "matrix_shares")
-_NEAR_ZERO = Fraction(1, 1 << 16)  # length of the shorter row, over l, in a pair that is nearly the worst
 _HALF_ROW = (1 - Fraction(1, 1 << 8)) ** 4  # what truncation leaves of such a row's square, at the coarsest grid
 
 
@@ -63,20 +46,18 @@ class GaussianRounds(CertifiedMechanism):
     ----------
     shift : float
         μ₀: a release with share q has noise of sensitivity/(μ₀·√q).
-    gram_share : float
-        The share of the Gram matrix; 0 without one.
     sum_shares, count_shares : tuple of float
         The shares of the sums of clipped terms and of the counts, one per release. All shares add up to at most 1.
     epsilon, delta : float
         The guarantee for all releases together.
     adjacency : str
     matrix_shares : tuple of float
-        The shares of further matrices Σ zzᵀ, one per release.
+        The shares of matrices Σ zzᵀ, one per release.
 
     Examples
     --------
     >>> rounds = GaussianRounds.calibrated(
-    ...     epsilon=1.0, delta=1e-6, gram_share=0.25, sum_shares=[0.25, 0.25], count_shares=[0.125, 0.125]
+    ...     epsilon=1.0, delta=1e-6, matrix_shares=[0.25], sum_shares=[0.25, 0.25], count_shares=[0.125, 0.125]
     ... )
     >>> round(rounds.shift, 6), round(rounds.sum_noise(0, clip=0.5), 6)
     (0.236704, 4.224679)
@@ -85,7 +66,6 @@ class GaussianRounds(CertifiedMechanism):
     """
 
     shift: float
-    gram_share: float = 0.0
     sum_shares: tuple[float, ...] = ()
     count_shares: tuple[float, ...] = ()
     adjacency: Adjacency = "add-remove"
@@ -99,7 +79,6 @@ class GaussianRounds(CertifiedMechanism):
             "shift",
             remedy="calibrated() finds one for a budget",
             shift=as_within("shift", self.shift, 100),
-            gram_share=as_scalar("gram_share", self.gram_share),
             adjacency=as_adjacency(self.adjacency),
             **many,
         )
@@ -107,9 +86,7 @@ class GaussianRounds(CertifiedMechanism):
     @classmethod
     def calibrated(cls, *, epsilon: float, delta: float, adjacency: Adjacency = "add-remove", **shares: Any) -> Self:
         """Find the largest μ₀, and so the least noise, for a budget and the shares of the class."""
-        sums, counts, matrices = (shares.get(name, ()) for name in _MANY)
-        totals = _shares(shares.get("gram_share", 0.0), sums, (*counts, *matrices))
-        bound = root_up(_exposure(*totals, as_adjacency(adjacency)))
+        bound = root_up(_total(shares))
         noise = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound).noise_std
         shift = root_down(1 / Fraction(noise) ** 2)
         return cls(shift=shift, epsilon=epsilon, delta=delta, adjacency=adjacency, **shares)
@@ -118,27 +95,20 @@ class GaussianRounds(CertifiedMechanism):
 
     def profile(self) -> PrivacyProfile:
         """Return the guarantee of all releases together, at every ε."""
-        return shift_profile(root_up(self._squared(_exposure(*self._totals(), self.adjacency))), self.adjacency)
+        return shift_profile(root_up(self._squared(self._total())), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """Neighbours on which all releases together have this profile, or nearly.
 
-        If a record is replaced, further matrices are left out: without them the pair is no easier to tell apart.
+        If a record is replaced, matrices are left out: without them the pair is no easier to tell apart.
         """
-        gram, sums, counts = self._totals()
-        further = sum(map(Fraction, self.matrix_shares), Fraction(0))
-        counts -= further
+        matrices = sum(map(Fraction, self.matrix_shares), Fraction(0))
+        others = self._total() - matrices
         if self.adjacency == "add-remove":
-            whole = gram + sums + counts + further * _HALF_ROW
-            return (self._neighbours("no rows, and one row that reaches every bound", whole),)
-        shorter = gram / 2 * (1 - _NEAR_ZERO**2) ** 2 + sums + counts
-        words = "a row that reaches every bound, and an opposite one, 2^-16 as long, with terms that reach every clip"
-        worst = [self._neighbours(words, shorter)]
-        if gram and sums**2 <= 8 * gram**2:
-            angle = gram + sums / 2 + sums**2 / (16 * gram) + counts
-            words = "two rows that reach every bound, at the worst angle, with opposite residuals (two or more columns)"
-            worst.append(self._neighbours(words, angle))
-        return tuple(worst)
+            words, reached = "no rows, and one row that reaches every bound", others + matrices * _HALF_ROW
+        else:
+            words, reached = "a row that reaches every bound, and an opposite one, with terms at every clip", others
+        return (Attained(words, shift_profile(root_down(self._squared(reached)), self.adjacency)),)
 
     def reshared(self, made: int, **shares: Sequence[float]) -> Self:
         """Return the budget with other shares for all releases but the first `made` counts, which keep theirs.
@@ -150,23 +120,19 @@ class GaussianRounds(CertifiedMechanism):
         >>> other.shift == rounds.shift, other.sum_shares
         (True, (0.25, 0.5))
         """
-        other = copy(self)  # the certificate stays: without a Gram matrix only the sum of all shares counts
+        other = copy(self)  # the certificate stays: only the sum of all shares counts
         for name in _MANY:
             each = shares.get(name, getattr(self, name))
             object.__setattr__(other, name, tuple(as_scalar(name, q) for q in each))
         kept = shares.keys() <= set(_MANY) and other.count_shares[:made] == self.count_shares[:made]
-        if self.gram_share or not kept or sum(other._totals()) > sum(self._totals()):
+        if not kept or other._total() > self._total():
             raise ParameterError("shares", "keep those of counts that were made, and add up to no more", shares)
         return other
 
     # ------------------------------------------------------------------ the releases
 
-    def gram_noise(self, squared_norm_bound: Fraction) -> float:
-        """s for a Gram matrix of rows with ‖x‖² ≤ `squared_norm_bound`, as `RowLayout.joint_norm_bound_squared`."""
-        return self._noise(self.gram_share, squared_norm_bound**2 * (1 if self.adjacency == "add-remove" else 2))
-
     def matrix_noise(self, index: int, squared_norm_bound: Fraction) -> float:
-        """s for a further matrix Σ zzᵀ of rows with ‖z‖² ≤ `squared_norm_bound`."""
+        """s for a matrix Σ zzᵀ of rows with ‖z‖² ≤ `squared_norm_bound`, as `RowLayout.joint_norm_bound_squared`."""
         doubled = 1 if self.adjacency == "add-remove" else 2
         return self._noise(self.matrix_shares[index], squared_norm_bound**2 * doubled)
 
@@ -182,13 +148,8 @@ class GaussianRounds(CertifiedMechanism):
         """
         return self._noise(self.count_shares[index], Fraction(squared_reach))
 
-    def release_gram(self, gram: Gram, *, random_state: Any = None) -> ExactSample:
-        """The Gram matrix with its noise; of the predictors of the sums, `RecordSums.gram`."""
-        noise = self.gram_noise(gram.layout.joint_norm_bound_squared)
-        return exact_symmetric(gram.exact(ridge=0), noise_std=noise, random_state=random_state)
-
     def release_matrix(self, index: int, gram: Gram, *, random_state: Any = None) -> ExactSample:
-        """A further matrix with its noise; the layout of its rows has their bounds."""
+        """A matrix with its noise; the layout of its rows has their bounds."""
         noise = self.matrix_noise(index, gram.layout.joint_norm_bound_squared)
         return exact_symmetric(gram.exact(ridge=0), noise_std=noise, random_state=random_state)
 
@@ -209,8 +170,8 @@ class GaussianRounds(CertifiedMechanism):
 
     # ------------------------------------------------------------------ inside
 
-    def _totals(self) -> tuple[Fraction, Fraction, Fraction]:
-        return _shares(self.gram_share, self.sum_shares, (*self.count_shares, *self.matrix_shares))
+    def _total(self) -> Fraction:
+        return _total({name: getattr(self, name) for name in _MANY})
 
     def _squared(self, exposure: Fraction) -> Fraction:
         return Fraction(self.shift) ** 2 * exposure
@@ -220,26 +181,13 @@ class GaussianRounds(CertifiedMechanism):
             raise ParameterError("share", "be positive for a release that is made", share)
         return root_up(squared_sensitivity / self._squared(Fraction(share)))
 
-    def _neighbours(self, words: str, exposure: Fraction) -> Attained:
-        return Attained(words, shift_profile(root_down(self._squared(exposure)), self.adjacency))
 
-
-def _shares(gram: float, sums: Sequence[float], counts: Sequence[float]) -> tuple[Fraction, Fraction, Fraction]:
-    """Add up the shares of the three kinds, exactly."""
-    every = [gram, *sums, *counts]
+def _total(shares: Mapping[str, Sequence[float]]) -> Fraction:
+    """Add up all shares, exactly: the squared shift over μ₀² that one record can cause in all releases together."""
+    every = [q for many in shares.values() for q in many]
     if not all(0 <= as_scalar("shares", q) <= 1 for q in every) or not any(every):
         raise ParameterError("shares", "be from 0 to 1, and one of them positive", every)
-    totals = Fraction(gram), sum(map(Fraction, sums), Fraction(0)), sum(map(Fraction, counts), Fraction(0))
-    if not sum(totals) <= 1 + Fraction(1, 1 << 40):  # decimal shares add up to 1 only nearly
-        raise ParameterError("shares", "add up to at most 1", float(sum(totals)))
-    return totals
-
-
-def _exposure(gram: Fraction, sums: Fraction, counts: Fraction, adjacency: Adjacency) -> Fraction:
-    """The squared shift over μ₀² that one record can cause in all releases together."""
-    if adjacency == "add-remove":
-        return gram + sums + counts
-    worst = gram / 2 + sums
-    if gram and sums**2 <= 8 * gram**2:
-        worst = max(worst, gram + sums / 2 + sums**2 / (16 * gram))
-    return counts + worst
+    total = sum(map(Fraction, every), Fraction(0))
+    if not total <= 1 + Fraction(1, 1 << 40):  # decimal shares add up to 1 only nearly
+        raise ParameterError("shares", "add up to at most 1", float(total))
+    return total

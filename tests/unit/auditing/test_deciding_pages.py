@@ -143,7 +143,7 @@ def test_a_proved_page_contradicts_nothing_and_lists_what_to_check(name):
 
 
 def test_rounds_have_a_sentence_too():
-    report = audit(CLAIM, mechanism=GaussianRounds.calibrated(**BUDGET, gram_share=0.0, sum_shares=(0.5, 0.5)))
+    report = audit(CLAIM, mechanism=GaussianRounds.calibrated(**BUDGET, sum_shares=(0.5, 0.5)))
     assert "squared shift is the sum of those of the rounds" in text_of(report.to_html())
 
 

@@ -54,12 +54,6 @@ def test_more_than_the_budget_is_refused(shares):
         budget.reshared(1, **shares)
 
 
-def test_the_angle_of_a_gram_matrix_forbids_other_shares():
-    budget = GaussianRounds.calibrated(**BUDGET, gram_share=0.5, sum_shares=[0.5])
-    with pytest.raises(ParameterError, match="shares must"):
-        budget.reshared(0, sum_shares=[0.4])
-
-
 def fit(records, kind=PrivateLinearRegression, **how):
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, size=(records, 2))
