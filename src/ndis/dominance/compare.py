@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
-from ndis._groups import pair_from_json, pair_to_json
 from ndis._search import reverse
 from ndis.dominance.curves import PairCurve, prove, refute
 from ndis.errors import ParameterError, PrecisionError
@@ -135,22 +134,11 @@ def compare(a: GaussianPair, b: GaussianPair) -> tuple[bool | None, float | None
             witness = refute(one, other)
             if witness is not None:
                 return False, sign * witness, "curves"
-        common = without_common(a, b)
-        if common is not None:
-            rest_a, rest_b = common
-            if rest_b is None:
-                return True, None, "post-processing"
-            if rest_a is not None and _proved(rest_a, rest_b):
-                return True, None, "curves, without what both share"
         if all(prove(one, other) for one, other, _ in halves):
             return True, None, "curves"
     except PrecisionError:
         return None, None, "a number is out of reach"
     return None, None, "the curves are too close, or their tails are alike"
-
-
-def _proved(a: GaussianPair, b: GaussianPair) -> bool:
-    return prove(PairCurve(a), PairCurve(b)) and prove(PairCurve(a.reversed()), PairCurve(b.reversed()))
 
 
 # ---------------------------------------------------------------------- sampled releases
@@ -263,36 +251,3 @@ def table(pair: GaussianPair) -> ExactTable | None:
             many = n * origin.copies
             rows_of[at] = copies + many, total + many * square
     return rows_of
-
-
-def without_common(a: GaussianPair, b: GaussianPair) -> tuple[GaussianPair | None, GaussianPair | None] | None:
-    """Take away the exact inputs that both pairs share; None for a pair with nothing left.
-
-    If they share nothing, the answer is None.
-    """
-    mine, theirs = _parts(a), _parts(b)
-    shared = {key: min(n, theirs[key][0]) for key, (n, _) in mine.items() if key in theirs}
-    if not shared:
-        return None
-    return _without(mine, shared), _without(theirs, shared)
-
-
-def _parts(pair: GaussianPair) -> dict[str, tuple[int, dict[str, Any]]]:
-    """List the exact inputs, row by row if they are rows, each with the number of its copies."""
-    inputs: dict[str, tuple[int, dict[str, Any]]] = {}
-    for origin in pair_to_json(pair):
-        arrays, pieces = origin["arrays"], [(origin["arrays"], 1)]
-        if origin["kind"] in ("ratios", "excess"):
-            value, shift, copies = arrays
-            rows = zip(*arrays.values(), strict=True)
-            pieces = [({value: [v], shift: [m], copies: [1]}, int(n)) for v, m, n in rows]
-        for piece, n in pieces:
-            item = {**origin, "arrays": piece, "copies": 1}
-            key = repr(sorted(item.items()))
-            inputs[key] = inputs.get(key, (0, item))[0] + n * origin["copies"], item
-    return inputs
-
-
-def _without(parts: dict[str, tuple[int, dict[str, Any]]], shared: dict[str, int]) -> GaussianPair | None:
-    left = [{**item, "copies": n - shared.get(key, 0)} for key, (n, item) in parts.items() if n > shared.get(key, 0)]
-    return pair_from_json("pair", left) if left else None

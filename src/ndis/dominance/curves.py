@@ -26,7 +26,6 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, climb, middle_of, outward, precision
-from ndis._search import chernoff_factor
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pair import GaussianPair
@@ -78,7 +77,7 @@ class Values(NamedTuple):
 
 
 class PairCurve:
-    """The curve of one pair gives floats to plan with and enclosures to prove with, each computed once."""
+    """The curve of one pair gives enclosures to prove with, each computed once."""
 
     def __init__(self, pair: GaussianPair) -> None:
         self.pair = pair
@@ -88,10 +87,6 @@ class PairCurve:
     def directions(self) -> Directions:
         """Return the invariants in balls."""
         return enclosed(self.pair)
-
-    def logs(self, epsilon: Floats) -> Floats:
-        """Compute log δ in floats; it is −inf where δ is 0."""
-        return np.asarray(self.pair.log_delta(epsilon), dtype=np.float64)
 
     def at(self, epsilon: float, width: float = _WIDTH) -> Values:
         """Enclose δ(ε) from below and from above, at the working precision."""
@@ -123,9 +118,9 @@ def _scan(a: PairCurve, b: PairCurve) -> _Scan:
             points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
     for _ in range(3):  # the second and third time with more points where the curves are close
         points = np.unique(points)
-        theirs = b.logs(points)
+        theirs = b.pair.log_delta(points)
         points, theirs = points[theirs > _LOWEST], theirs[theirs > _LOWEST]
-        mine = a.logs(points)
+        mine = a.pair.log_delta(points)
         scan = _Scan(points, mine, theirs, gap := mine - theirs)
         if not gap.size or not -_CLOSE <= gap.min() < _CLOSE:
             break
@@ -213,46 +208,21 @@ def _end_by_shift(a: Directions, b: Directions) -> float | None:
 
 
 def _end_by_decay(a: PairCurve, b: PairCurve, scan: _Scan) -> float | None:
-    """lem:slow-decay against bound:renyi, at the first place where floats promise success."""
-    rising = sorted((row for row in a.directions.curved if row[0] > 0), key=lambda row: float(row[0]), reverse=True)
-    wall = min((float((1 / t).lower()) for t, _, _ in b.directions.curved if not t < 0), default=math.inf)
+    """lem:slow-decay against bound:renyi, for the direction of A's largest t only."""
+    t, square, _ = max(a.directions.curved, key=lambda row: float(row[0]))
     points = scan.epsilon[(scan.epsilon > 0) & np.isfinite(scan.a)]
     far = points[-1] * 1.3 ** np.arange(1, 30) if points.size else np.zeros(0)
     for end in np.concatenate([points[::2], far]).tolist():
-        best = best_exponent(b.pair, end)[0]
-        for floor in (_whole_floor, _single_floor):
-            likely, rate = floor(a, rising, end, proved=False)
-            if not float(rate) < wall:
-                continue
-            s = max(best, math.nextafter(float(rate) * (1.0 + 1e-12), math.inf))
-            if not (s < wall and b.pair.form.value(s) - s * end + chernoff_factor(s) < float(likely) - 1e-6):
-                continue
-            certain, rate = floor(a, rising, end, proved=True)
-            bound = b.directions.renyi_log_bound(arb(s), arb(end))
-            if bound is not None and arb(s) >= rate and certain >= bound:
-                return float(end)
+        above = arb(end) + (1 + t).log() / 2 + square / (2 * t)  # how far the loss exceeds its end
+        least = _single(t, square.sqrt(), arb(end), above)
+        if not (above > 0 and least > 0):
+            continue
+        rate = 1 / t + 1 / (2 * above)
+        s = max(best_exponent(b.pair, end)[0], math.nextafter(float(rate) * (1.0 + 1e-12), math.inf))
+        bound = b.directions.renyi_log_bound(arb(s), arb(end))
+        if bound is not None and arb(s) >= rate and least.log() >= bound:
+            return float(end)
     return None
-
-
-_Rows = list[tuple[Ball, Ball, int]]
-_NEVER = arb("-inf"), arb("inf")
-
-
-def _whole_floor(a: PairCurve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
-    """(log δ_A(E) from below, the rate of lem:slow-decay): 1 over the second largest t, copies counted."""
-    if rising[0][2] < 2 and len(rising) < 2:
-        return _NEVER
-    first, second = rising[0][0], rising[0 if rising[0][2] >= 2 else 1][0]
-    low = a.at(end).low.log() if proved else arb(float(a.logs(np.array([end]))[0]) - _WIDTH)
-    return low, (1 / first).max(1 / second)
-
-
-def _single_floor(a: PairCurve, rising: _Rows, end: float, *, proved: bool) -> tuple[Ball, Ball]:
-    """Work as `_whole_floor`, for the direction of the largest t only; `above` is how far its loss exceeds its end."""
-    t, square, _ = rising[0]
-    above = arb(end) + (1 + t).log() / 2 + square / (2 * t)
-    value = _single(t, square.sqrt(), arb(end), above)
-    return (value.log(), 1 / t + 1 / (2 * above)) if above > 0 and value > 0 else _NEVER
 
 
 def _single(t: Ball, m: Ball, end: Ball, above: Ball) -> Ball:
