@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from ndis._search import budget, first_safe_epsilon
-from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size
+from ndis._validate import Adjacency, as_not_negative, as_one_probability, as_scalar, as_size, require
 from ndis.data.paths import fixed_steps
 from ndis.errors import ParameterError
 from ndis.gram import Gram
-from ndis.gram.accumulator import LEAST_RATE, PoissonRows
+from ndis.gram.accumulator import PoissonRows
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.mechanism import Attained, receipt_of, settle
@@ -49,20 +49,16 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         target = budget(epsilon, delta)
         if self.calibration not in _CALIBRATIONS:
             raise ParameterError("calibration", f"be one of {', '.join(_CALIBRATIONS)}", repr(self.calibration))
-        law = self._law_of(**self._parameters(), delta=target[1])
+        parameters = self._parameters()
+        law = self._law_of(target[1], **parameters)
         settle(
             self,
             target,
             "ridge",
             remedy="calibrated() finds a ridge for a budget, with_ridge() the budget of a ridge",
             certified=lambda epsilon: certified_delta(law, epsilon),
-            **{name: getattr(law, name) for name in _LAW},
-            **self._own(law),
+            **{one.name: getattr(law, one.name) for one in fields(law) if one.name in parameters},
         )
-
-    def _own(self, law: ProjectionLaw) -> dict[str, Any]:
-        """Return the checked parameters that only this kind of projection has."""
-        return {}
 
     @classmethod
     def calibrated(
@@ -101,7 +97,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         bounds = bounds_of(row_bounds(row_norm_bound, target_bound, intercept, fractional_bits))
         public: dict[str, Any] = {"sketch_size": sketch_size, "adjacency": adjacency, **bounds}
         public |= cls._chosen(public, own, epsilon, delta)
-        law = cls._law_of(**public, ridge=1.0, delta=delta)
+        law = cls._law_of(delta, **public, ridge=1.0)
         return cls(ridge=smallest_ridge(law, epsilon, delta), epsilon=epsilon, delta=delta, **public)
 
     @classmethod
@@ -119,7 +115,7 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
         1.861698
         """
         _, delta = budget(0.0, delta)
-        law = cls._law_of(**public, ridge=ridge, delta=delta)
+        law = cls._law_of(delta, **public, ridge=ridge)
         epsilon = first_safe_epsilon(law.profile().certified_epsilon(delta), lambda e: certified_delta(law, e), delta)
         return cls(ridge=law.ridge, delta=delta, epsilon=epsilon, calibration="given", **public)
 
@@ -128,16 +124,19 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     @property
     def law(self) -> ProjectionLaw:
         """Return the law of the sketch, which the auditor asks for."""
-        return self._law_of(**self._parameters(), delta=self.target_delta)
+        return self._law_of(self.target_delta, **self._parameters())
 
     def _parameters(self) -> dict[str, Any]:
         """Return every parameter but the budget."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.init}
 
     @classmethod
-    def _law_of(cls, *, delta: float, calibration: str = "exact", **shared: Any) -> ProjectionLaw:
+    def _law_of(cls, delta: float, calibration: str = "exact", **shared: Any) -> ProjectionLaw:
         """Return the law of a mechanism with these parameters, all but ε needed."""
-        return ProjectionLaw(**shared)
+        law = ProjectionLaw(**shared)
+        require(law.failure_probability < delta, "failure_probability", "be below delta", law.failure_probability)
+        require(delta < law.rate, "rate", "be above delta", law.rate, "at a rate of delta no ridge is needed")
+        return law
 
     @property
     def leverage(self) -> float:
@@ -177,9 +176,6 @@ class SketchMechanism(RowMechanism[ProjectionRelease]):
     def ridge_in(self, outcomes: Mapping[str, Any]) -> float:
         """Return the ridge of a release with these outcomes."""
         return self.ridge
-
-
-_LAW = tuple(one.name for one in fields(ProjectionLaw) if not one.kw_only)  # what a mechanism shares with its law
 
 
 # ---------------------------------------------------------------------- the size of a sketch
@@ -422,29 +418,8 @@ class PoissonProjection(SketchMechanism):
 
     rate: float
 
-    def _own(self, law: ProjectionLaw) -> dict[str, Any]:
-        return {"rate": law.rate}
-
-    @classmethod
-    def _law_of(cls, *, delta: float, rate: Any = None, **shared: Any) -> ProjectionLaw:
-        law = super()._law_of(delta=delta, **shared)
-        return replace(law, rate=_as_rate(rate, law.adjacency, delta))
-
     def _sample(self, bits: RandomBits) -> PoissonRows:
         return PoissonRows(self.rate, bits)
-
-
-def _as_rate(value: Any, adjacency: Adjacency, delta: float) -> float:
-    if adjacency != "add-remove":
-        remedy = "a replaced record leaves a mixture on both sides, which is no pair of Gaussians"
-        raise ParameterError("adjacency", "be 'add-remove' with Poisson sampling", repr(adjacency), remedy)
-    rate = as_scalar("rate", value)
-    if not delta < rate <= 1:
-        raise ParameterError("rate", "be above delta and at most 1", rate, "at a rate of delta no ridge is needed")
-    if not rate >= LEAST_RATE:
-        remedy = "rows enter at a multiple of 2^-64, which must be near the rate that estimates divide by"
-        raise ParameterError("rate", "be at least 2^-40", rate, remedy)
-    return rate
 
 
 choose_sketch_size = RandomProjection.sizes  # the name of version 0.2

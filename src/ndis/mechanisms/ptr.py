@@ -35,8 +35,8 @@ from flint import arb
 from ndis._balls import outward, precision
 from ndis._exact import down, up
 from ndis._search import least_point, smallest_safe
-from ndis._validate import as_one_probability, as_scalar, as_within
-from ndis.errors import BudgetError, ParameterError, PrecisionError
+from ndis._validate import as_scalar
+from ndis.errors import BudgetError
 from ndis.gram import Gram
 from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.projection import RandomProjection, SketchMechanism
@@ -49,7 +49,6 @@ from ndis.profile import PrivacyProfile
 
 _STEPS = 1 << 12  # steps of the eigenvalue's grid in l²
 _LEAST_RIDGE = Fraction(1, 1 << 10)  # in l²: keeps every covariance positive definite, whatever the test said
-_NOISE_BITS = 400  # the noise of the test lies between 2^-400 and 2^400
 
 
 @loadable
@@ -95,48 +94,24 @@ class PTRProjection(SketchMechanism):
     failure_probability: float
     outcomes: ClassVar[tuple[str, ...]] = ("noisy_eigenvalue",)
 
-    def _own(self, law: ProjectionLaw) -> dict[str, Any]:
-        noise = as_within("test_noise_std", self.test_noise_std, _NOISE_BITS)
-        return {"test_noise_std": noise, "failure_probability": law.failure_probability}
-
-    @classmethod
-    def _law_of(
-        cls, *, delta: float, test_noise_std: Any = None, failure_probability: Any = None, **shared: Any
-    ) -> ProjectionLaw:
-        law = super()._law_of(delta=delta, **shared)
-        noise = as_within("test_noise_std", test_noise_std, _NOISE_BITS)
-        failure = as_one_probability("failure_probability", failure_probability)
-        if not failure < as_one_probability("delta", delta):
-            raise ParameterError("failure_probability", "be below delta", failure)
-        return replace(law, test_shift=up(law.squared_bound / Fraction(noise)), failure_probability=failure)
+    def __post_init__(self, epsilon: float, delta: float) -> None:
+        as_scalar("test_noise_std", self.test_noise_std)  # none stands for a law without a test
+        super().__post_init__(epsilon, delta)
 
     @classmethod
     def _chosen(cls, public: dict[str, Any], own: dict[str, Any], epsilon: float, delta: float) -> dict[str, Any]:
         """Choose the noise and the failure probability of the test; refused if the test spends the whole budget."""
-        noise, share = (own.pop(name, None) for name in ("test_noise_std", "failure_probability"))
-        own["failure_probability"] = delta / 3 if share is None else share
-
-        def law(noise: float) -> ProjectionLaw:
-            return cls._law_of(**public, **own, ridge=1.0, delta=delta, test_noise_std=noise)
-
-        if noise is None:
-            noise = _best_noise(law(1.0), epsilon, delta)
-            if not 2.0**-_NOISE_BITS <= noise <= 2.0**_NOISE_BITS:
-                rule = "leave the noise of the test, about its square, between 2^-400 and 2^400"
-                raise ParameterError("row_norm_bound", rule, public["row_norm_bound"], "measure rows in another unit")
-        tested = law(noise)
-        alone = PrivacyProfile(mean_shift(tested.test_shift), failure_probability=tested.failure_probability)
-        try:
-            spent = alone.certify(epsilon).upper
-        except PrecisionError:
-            rule = "be comparable with the square of the norm bound, so that the test's delta can be certified"
-            raise ParameterError("test_noise_std", rule, noise) from None
-        if not spent < delta:
+        own = {"failure_probability": delta / 3} | {name: value for name, value in own.items() if value is not None}
+        law = cls._law_of(delta, **{"test_noise_std": 1.0, **public, **own}, ridge=1.0)
+        if "test_noise_std" not in own:
+            law = replace(law, test_noise_std=_best_noise(law, epsilon, delta))
+        alone = PrivacyProfile(mean_shift(law.test_shift), failure_probability=law.failure_probability)
+        if not alone.certify(epsilon).upper < delta:
             raise BudgetError(
                 f"the test alone spends the budget: at epsilon = {epsilon:g} its delta is {alone.delta(epsilon):.3g} "
                 f"of {delta:.3g}; take a larger test_noise_std"
             )
-        return {**own, "test_noise_std": noise}
+        return {**own, "test_noise_std": law.test_noise_std}
 
     @property
     def profitable_eigenvalue(self) -> float:
@@ -189,15 +164,15 @@ class PTRProjection(SketchMechanism):
 
 def _best_noise(law: ProjectionLaw, epsilon: float, delta: float) -> float:
     """Search over log τ, in floats. Every τ is sound, and the mechanism certifies the one that is returned."""
-    left, quantile = delta - law.failure_probability, _quantile(law.failure_probability)
-    squared = float(law.squared_bound)
+    squared, quantile = float(law.squared_bound), _quantile(law.failure_probability)
 
     def cost(u: float) -> float:
         """Compute the least useful λ_min, up to a constant."""
-        tested = replace(law, test_shift=squared / math.exp(u), failure_probability=0.0)
-        ridge = _trusting(lambda x: float(tested.at(x).profile().log_delta(epsilon)), left, 10.0 * squared)
+        tested = replace(law, test_noise_std=math.exp(u))
+        ridge = _trusting(lambda x: float(tested.at(x).profile().log_delta(epsilon)), delta, 10.0 * squared)
         return math.exp(u) * quantile + ridge
 
+    left = delta - law.failure_probability
     least = _trusting(lambda noise: float(mean_shift(squared / noise).log_delta(epsilon)), left, squared)
     return math.exp(least_point(cost, math.log(1.05 * least), math.log(30.0 * least), width=0.02)[0])
 

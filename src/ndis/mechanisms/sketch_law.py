@@ -15,8 +15,10 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, Self
 
+from ndis._exact import up
 from ndis._search import smallest_safe
-from ndis._validate import Adjacency, as_adjacency, as_size, as_within
+from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_scalar, as_size, as_within, require
+from ndis.gram.accumulator import LEAST_RATE
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout
 from ndis.mechanisms.mechanism import Attained
 from ndis.mechanisms.rows import bounds_of, row_bounds
@@ -42,8 +44,8 @@ class ProjectionLaw:
         "add-remove" or "replace-one".
     rate : float
         Probability with which a record enters; 1 without sampling.
-    test_shift : float
-        The most by which one record moves a test that is released with the sketch, in standard deviations of its noise.
+    test_noise_std : float, optional
+        Standard deviation of the noise of a test that is released with the sketch. One record moves it by at most l².
     failure_probability : float
         Probability with which the test may fail. Every δ includes it.
 
@@ -65,15 +67,26 @@ class ProjectionLaw:
     fractional_bits: int = DEFAULT_FRACTIONAL_BITS
     adjacency: Adjacency = "add-remove"
     rate: float = field(default=1.0, kw_only=True)
-    test_shift: float = field(default=0.0, kw_only=True)
+    test_noise_std: float | None = field(default=None, kw_only=True)
     failure_probability: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         as_adjacency(self.adjacency)
-        object.__setattr__(self, "sketch_size", as_size("sketch_size", self.sketch_size))
-        object.__setattr__(self, "ridge", as_within("ridge", self.ridge, 900))
-        for name, value in self.layout.items():
+        checked: dict[str, Any] = {
+            "sketch_size": as_size("sketch_size", self.sketch_size),
+            "ridge": as_within("ridge", self.ridge, 900),
+            "rate": as_scalar("rate", self.rate),
+            **self.layout,
+        }
+        if self.test_noise_std is not None:
+            checked["test_noise_std"] = as_within("test_noise_std", self.test_noise_std, 400)
+            checked["failure_probability"] = as_one_probability("failure_probability", self.failure_probability)
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
+        require(LEAST_RATE <= self.rate <= 1, "rate", "be at least 2^-40 and at most 1", self.rate)
+        good = self.rate == 1 or self.adjacency == "add-remove"
+        remedy = "a replaced record leaves a mixture on both sides, which is no pair of Gaussians"
+        require(good, "adjacency", "be 'add-remove' with Poisson sampling", repr(self.adjacency), remedy)
 
     def at(self, ridge: float) -> Self:
         """Return this law with another ridge."""
@@ -93,6 +106,11 @@ class ProjectionLaw:
     def squared_bound(self) -> Fraction:
         """Return l², exactly: the squared norm that no row exceeds."""
         return self.row_layout.joint_norm_bound_squared
+
+    @property
+    def test_shift(self) -> float:
+        """Return the most by which one record moves the test, in standard deviations of its noise; 0 without a test."""
+        return 0.0 if self.test_noise_std is None else up(self.squared_bound / Fraction(self.test_noise_std))
 
     @property
     def is_gaussian(self) -> bool:

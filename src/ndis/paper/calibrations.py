@@ -59,7 +59,7 @@ def _split(law: ProjectionLaw, epsilon: float, delta: float) -> tuple[Projection
     left = epsilon - mean_shift(law.test_shift).epsilon(half)
     if not left > 0:
         raise BudgetError("the test alone spends all of epsilon in the paper's split; take a larger test_noise_std")
-    return replace(law, test_shift=0.0, failure_probability=0.0), left, half
+    return replace(law, test_noise_std=None, failure_probability=0.0), left, half
 
 
 def _renyi(law: ProjectionLaw, epsilon: float) -> Curves:

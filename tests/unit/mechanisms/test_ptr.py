@@ -12,7 +12,7 @@ from scipy.stats import norm
 
 import ndis
 from helpers.sketches import PUBLIC, TESTED
-from ndis.errors import BudgetError, ParameterError
+from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.gram import exact_gram
 from ndis.mechanisms import ptr
 from ndis.mechanisms.ptr import least_eigenvalue_floor
@@ -139,9 +139,12 @@ def test_what_is_attained_is_attained(order):
     assert moved.profile.delta(epsilon, order=order) * (1 - 1e-5) <= sum(parts) <= LOOSE.profile().delta(epsilon)
 
 
-def test_extremes_are_refused_by_what_was_given():
+def test_extremes_are_refused():
     for bound in (1e-120, 1e120):
-        with pytest.raises(ParameterError, match="row_norm_bound must leave the noise of the test"):
+        with pytest.raises(ParameterError, match="test_noise_std must be"):
             ndis.PTRProjection.calibrated(**OTHER | {"row_norm_bound": bound})
-    with pytest.raises(ParameterError, match="test_noise_std must be comparable"):
+    with pytest.raises(PrecisionError):
         ndis.PTRProjection.calibrated(**OTHER, test_noise_std=1e100)
+    for missing in ({"test_noise_std": None}, {"failure_probability": None}, {"failure_probability": 0.0}):
+        with pytest.raises(ParameterError, match=f"{next(iter(missing))} must"):
+            ndis.PTRProjection(**TESTED.arguments() | missing)
