@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -171,7 +170,7 @@ class Ledger:
             closed = next(entry for entry in self._store.entries() if entry.action == "renew")
         else:
             content = {"opens": opens, "details": asking()}
-            closed = self._append("renew", content, lambda totals: history.after_renewal(totals, content))
+            closed = self._append("renew", content)
         Store.create(path, {**opens["root"], **history.link_to(self._store.about, closed)}, profiles)
         return Ledger(path)
 
@@ -245,7 +244,7 @@ class Ledger:
             with self.charge(slot, mechanism) as charge:
                 return charge.seal(release())
         asked = self._content(slot, self._asked(mechanism))
-        history.after_request(self._account, self._totals(), asked)  # what the budget does not cover opens nothing
+        history.after(self._account, self._totals(), "reserve", asked)  # what the budget does not cover opens nothing
         with Charge(self, slot, mechanism, None)._watching() as charge:
             return charge.seal(release())
 
@@ -268,8 +267,7 @@ class Ledger:
         """Append a reservation. Its `owner` is the digest of a secret, or nothing if the data are read at once."""
         asked = self._asked(request)
         content = {**self._content(slot, asked), "details": {**asked.details, **asking()}, "owner": owner}
-        after = partial(history.after_request, self._account, content=content)
-        return self._append("reserve", content, after, profiles={asked.digest: asked.text})
+        return self._append("reserve", content, profiles={asked.digest: asked.text})
 
     def _content(self, slot: str | None, asked: Request) -> dict[str, Any]:
         """Describe a request and its cost, or refuse it."""
@@ -318,8 +316,7 @@ class Ledger:
         if known is None or known.action != "reserve" or known.digest != reservation.digest:
             raise LedgerError(f"a {action} needs a reservation of this ledger")
         content = {"reservation": reservation.number, "digest": reservation.digest, **more}
-        after = partial(history.after_closing, self._account, action, reserved=reservation.content)
-        return self._append(action, content, after, reservation=reservation.number)
+        return self._append(action, content, known.content["cost"], reservation=known.number)
 
     # ------------------------------------------------------------------ looking
 
@@ -445,11 +442,13 @@ class Ledger:
     def _totals_at(self, last: Entry) -> dict[str, Any]:
         return dict(last.totals) if last.number else history.no_requests(self._account)
 
-    def _append(
-        self, action: str, content: Mapping[str, Any], after: Callable[[dict[str, Any]], dict[str, Any]], **how: Any
-    ) -> Entry:
-        """Append an entry; `after` makes the totals after it from those before, or raises."""
-        return self._store.append(action, content, lambda last: after(self._totals_at(last)), **how)
+    def _append(self, action: str, content: Mapping[str, Any], cost: Any = None, **how: Any) -> Entry:
+        """Append an entry, and the totals after it."""
+
+        def after(last: Entry) -> dict[str, Any]:
+            return history.after(self._account, self._totals_at(last), action, content, cost)
+
+        return self._store.append(action, content, after, **how)
 
     def _asked(self, source: Any) -> Request:
         """Describe a request, if its mechanism still meets its budget. That of the last fixed mechanism is kept."""

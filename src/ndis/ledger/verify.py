@@ -26,22 +26,27 @@ def no_requests(account: Account) -> dict[str, Any]:
     return {"spent": account.start(), "max_records": None}
 
 
-def after_request(account: Account, totals: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the totals after a request, or raise BudgetError."""
-    if "renewed" in totals:
-        raise BudgetError("the ledger was renewed, and takes no more requests; ask the ledger of the next period")
-    promises = [n for n in (totals["max_records"], content["max_records"]) if n is not None]
-    spent = account.charge(dict(totals["spent"]), content["cost"])
-    return {"spent": spent, "max_records": min(promises, default=None)}
-
-
-def after_closing(
-    account: Account, action: str, totals: Mapping[str, Any], reserved: Mapping[str, Any]
+def after(
+    account: Account, totals: Mapping[str, Any], action: str, content: Mapping[str, Any], cost: Any = None
 ) -> dict[str, Any]:
-    """Return the totals after a commit or a return. The promise of a returned request stays: it only costs."""
-    if action == "commit":
-        return dict(totals)
-    return {**totals, "spent": account.give_back(dict(totals["spent"]), reserved["cost"])}
+    """Return the totals after an entry, or raise. `cost` is that of the reservation that a return gives back.
+
+    The promise of a returned request stays: it only costs.
+    """
+    if action == "reserve":
+        if "renewed" in totals:
+            raise BudgetError("the ledger was renewed, and takes no more requests; ask the ledger of the next period")
+        promises = [n for n in (totals["max_records"], content["max_records"]) if n is not None]
+        spent = account.charge(dict(totals["spent"]), content["cost"])
+        return {"spent": spent, "max_records": min(promises, default=None)}
+    if action == "renew":
+        if "renewed" in totals:
+            raise LedgerError("a ledger must be renewed once; got one that was renewed with another budget or path")
+        return {**totals, "renewed": content["opens"]}
+    if action not in CLOSINGS:
+        raise LedgerError(f"the ledger has an entry of an unknown action, {action!r}")
+    returned = {"spent": account.give_back(dict(totals["spent"]), cost)} if action == "return" else {}
+    return {**totals, **returned}
 
 
 def digest_of_secret(secret: str) -> str:
@@ -76,39 +81,35 @@ def verify_entries(
         raise LedgerError("the ledger is not the one that a receipt names: it was created with other values")
     costs: dict[tuple[str | None, str], Any] = {}
     reservations: dict[int, Entry] = {}
+
+    def need(good: object, words: str) -> None:
+        if not good:
+            raise LedgerError(f"entry {number} of the ledger {words}")
+
     for entry in entries:
         number += 1
-        if entry.number != number or entry.previous != previous or entry.digest != entry.expected_digest():
-            raise LedgerError(f"entry {number} of the ledger does not fit the chain")
-        if entry.action == "reserve":
-            request = entry.content["slot"], entry.content["profile"]
-            if request not in costs:
-                try:
+        linked = entry.number == number and entry.previous == previous and entry.digest == entry.expected_digest()
+        need(linked, "does not fit the chain")
+        content, cost = entry.content, None
+        try:
+            if entry.action == "reserve":
+                request = content["slot"], content["profile"]
+                if request not in costs:
                     costs[request] = account.cost(request[0], request_of(request[1]))
-                except (BudgetError, ParameterError) as error:
-                    raise LedgerError(f"entry {number} of the ledger is not covered by the budget") from error
-            if costs[request] != entry.content["cost"]:
-                raise LedgerError(f"entry {number} of the ledger has a wrong cost")
-            try:
-                totals = after_request(account, totals, entry.content)
-            except BudgetError as error:
-                raise LedgerError(f"entry {number} of the ledger exceeds the budget") from error
-            reservations[number] = entry
-        elif entry.action == "renew":
-            totals = after_renewal(totals, entry.content)
-        elif entry.action not in CLOSINGS:
-            raise LedgerError(f"entry {number} of the ledger has an unknown action")
-        else:
-            reserved = reservations.pop(entry.content["reservation"], None)
-            if reserved is None or reserved.digest != entry.content["digest"]:
-                raise LedgerError(f"entry {number} of the ledger commits what was not reserved")
-            if entry.action == "return" and not _owns(entry.content.get("secret"), reserved):
-                raise LedgerError(f"entry {number} of the ledger gives back what it does not own")
-            totals = after_closing(account, entry.action, totals, reserved.content)
-        if totals != dict(entry.totals):
-            raise LedgerError(f"entry {number} of the ledger has wrong totals")
-        if missing.pop(number, entry.digest) != entry.digest:
-            raise LedgerError(f"entry {number} of the ledger is not the one that a receipt names")
+                need(costs[request] == content["cost"], "has a wrong cost")
+                reservations[number] = entry
+            elif entry.action in CLOSINGS:
+                reserved = reservations.pop(content["reservation"], None)
+                if reserved is None or reserved.digest != content["digest"]:
+                    raise LedgerError(f"entry {number} of the ledger commits what was not reserved")
+                owned = entry.action == "commit" or _owns(content.get("secret"), reserved)
+                need(owned, "gives back what it does not own")
+                cost = reserved.content["cost"]
+            totals = after(account, totals, entry.action, content, cost)
+        except (BudgetError, ParameterError) as error:
+            raise LedgerError(f"entry {number} of the ledger exceeds the budget") from error
+        need(totals == dict(entry.totals), "has wrong totals")
+        need(missing.pop(number, entry.digest) == entry.digest, "is not the one that a receipt names")
         previous = entry.digest
     if missing:
         raise LedgerError(f"entry {min(missing)} of the ledger is missing: a receipt names it")
@@ -130,13 +131,6 @@ def _one_digest_each(heads: Iterable[tuple[int, str]]) -> dict[int, str]:
 
 
 # ---------------------------------------------------------------------- periods
-
-
-def after_renewal(totals: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the totals after a renewal: those before it, closed. A ledger has one successor."""
-    if "renewed" in totals:
-        raise LedgerError("a ledger must be renewed once; got one that was renewed with another budget or path")
-    return {**totals, "renewed": content["opens"]}
 
 
 def link_to(about: Mapping[str, Any], entry: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from helpers.ledgers import Model, lifted, shift, sketch
 from helpers.places import ROOT
 from ndis.errors import LedgerError, ParameterError
 from ndis.ledger import store as store_module
-from ndis.ledger.verify import after_request
+from ndis.ledger.verify import after
 
 
 def spend(ledger: ndis.Ledger) -> dict[int, str]:
@@ -93,7 +93,7 @@ def test_a_forged_cost_is_found(tmp_path):
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=1.0, delta=1e-6, kind="shifts")
     entry = ledger.reserve(None, shift(0.1))
     cheap = {**entry.content, "cost": {"spent": "1"}}
-    ledger._store.append("reserve", cheap, lambda before: after_request(ledger._account, before.totals, cheap))
+    ledger._store.append("reserve", cheap, lambda before: after(ledger._account, before.totals, "reserve", cheap))
     with pytest.raises(LedgerError, match="entry 2 of the ledger has a wrong cost"):
         ledger.verify()
 
