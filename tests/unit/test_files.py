@@ -75,7 +75,7 @@ def no_data(monkeypatch):
     def read(*_: object, **__: object) -> None:
         raise AssertionError("data were read before the output was checked")
 
-    for name in ("audit.read_object", "sketch.table_options", "regress.table_options", "spectrum._profile"):
+    for name in ("audit.read_object", "release.table_options", "fits.table_options", "spectrum._profile"):
         monkeypatch.setattr(f"ndis.cli.{name}", read)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import click
 
 from ndis import __version__
-from ndis.cli import audit, count, describe, dpsgd, ledger, predict, regress, risk, schema, sketch, spectrum, training
+from ndis.cli import audit, fits, ledger, release, schema, spectrum, training
 from ndis.cli.options import App
 
 __all__ = ["app", "main"]
@@ -20,9 +20,9 @@ app = App(
     help="Exactly how private is an algorithm with Gaussian output?",
     commands=[
         *(spectrum.delta, spectrum.epsilon, spectrum.curve),
-        *(sketch.sketch, regress.regress, predict.logistic, predict.predict, describe.describe, count.count),
-        *(audit.audit, audit.report, training.audit_training, risk.risk),
-        *(dpsgd.dpsgd, sketch.calibrate, schema.schema, ledger.ledger),
+        *(release.sketch, fits.regress, fits.logistic, fits.predict, release.describe, release.count),
+        *(audit.audit, audit.report, training.audit_training, training.risk),
+        *(training.dpsgd, release.calibrate, schema.schema, ledger.ledger),
     ],
 )
 app = click.version_option(__version__, message="%(prog)s %(version)s")(app)

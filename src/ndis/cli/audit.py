@@ -13,7 +13,7 @@ import click
 from ndis._files import only_keys, read_object
 from ndis.cli.algorithm import NamedAlgorithm, load
 from ndis.cli.files import read_pair, read_schema, table_options
-from ndis.cli.options import HEADER, JSON, PAGES, SCHEMA, argument, choice, command, keep_apart, listed, option, written
+from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, keep_apart, listed, option, reports
 from ndis.errors import ParameterError
 
 __all__ = ["REFUTED", "audit", "report"]
@@ -27,7 +27,6 @@ _NAMES = ("title", "data_name")
 _KEYS = ("claim", "pairs", "algorithm", "mechanism", *_TABLE, *_BOUNDS, *_SIZES, *_NAMES)
 _REQUIRE = choice("--require", "What status 0 stands for (not-refuted unless given).", "not-refuted proved")
 _NO_CLAIM = (".py", ".csv", ".parquet", ".arrow", ".npy")  # endings of programs and tables
-REPEATED: dict[str, Any] = {"multiple": True, "metavar": "PATH"}
 
 
 @command(
@@ -52,7 +51,7 @@ REPEATED: dict[str, Any] = {"multiple": True, "metavar": "PATH"}
     option("--seconds", "Time for other data sets; 0 tries none (60 unless given)."),
     option("--title", "Name of the audited system, for the report.", str),
     option("--data-name", "Name of the data, for the report.", str),
-    written("Write the report here, .html or .json; may be repeated.", *PAGES, names="--report -o", **REPEATED),
+    reports("--report -o"),
     option("--workers", "How many runs of the algorithm at a time.", int, default=1),
     _REQUIRE,
     JSON,
@@ -81,7 +80,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
 
 @command(
     argument("file", "FILE"),
-    written("Write the report again, .html or .json; may be repeated.", *PAGES, **REPEATED),
+    reports("--output -o"),
     _REQUIRE,
     JSON,
 )

@@ -13,7 +13,7 @@ from ndis._files import only_keys, read_object, write_file
 from ndis.cli.files import read_profile
 from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice, command, listed, option, written
 from ndis.cli.output import print_values
-from ndis.cli.sketch import sketch_mechanism
+from ndis.cli.release import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
 from ndis.pages.text import printable
 

@@ -167,6 +167,12 @@ def written(help: str, *endings: str, names: str = "--output -o", new: bool = Fa
     return Output(names.split(), type=Path, help=help, callback=check, **more)
 
 
+def reports(names: str) -> click.Option:
+    """Declare an option for reports, as pages or JSON."""
+    words = "Write the report here, .html or .json; may be repeated."
+    return written(words, *PAGES, names=names, multiple=True, metavar="PATH")
+
+
 def need_one(rule: str, *given: object) -> None:
     """Refuse options that say one thing twice, or not at all; what is not given is None."""
     said = sum(one is not None for one in given)
@@ -206,7 +212,8 @@ ROW_BOUND = option("--row-norm-bound", "Public bound of the norm of a row; longe
 ADJACENCY = choice("--adjacency", "Which data sets are neighbours.", "add-remove replace-one", "add-remove")
 GUARANTEE = (*BUDGET, ADJACENCY)
 HEADER = flag("--header", "The first line of every CSV file holds column names, which are public.")
-SCHEMA = option("--schema", "TOML file with public ranges and categories; see 'ndis schema'.", Path, metavar="FILE")
+_SCHEMA: Any = ("--schema", "TOML file with public ranges and categories; see 'ndis schema'.", Path)
+SCHEMA, NEEDED_SCHEMA = option(*_SCHEMA, metavar="FILE"), option(*_SCHEMA, required=True)
 CERTIFY = flag("--certify", "Rigorous bounds, by ball arithmetic from the exact inputs.")
 JSON = flag("--json as_json", "Print JSON; null stands for what does not exist.")
 READING = (

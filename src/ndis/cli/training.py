@@ -1,23 +1,147 @@
-"""Run `ndis audit-training`: what a training loop guarantees, which claims it breaks, and the repair."""
+"""Run `ndis dpsgd`, `ndis audit-training` and `ndis risk`: what a training run or a guarantee means."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ndis._files import only_keys, read_object
-from ndis.cli.audit import REFUTED, REPEATED
-from ndis.cli.options import JSON, OUT_OF_REACH, PAGES, argument, command, written
+from ndis.cli import options as opt
+from ndis.cli.audit import REFUTED
+from ndis.cli.files import read_profile
+from ndis.cli.output import print_rows, print_values, write_picture
+from ndis.errors import ParameterError
 
-__all__ = ["audit_training"]
+_OTHERS = ("epsilon", "sampling_rate", "steps", "bins", "max_batch_size")  # what a comparison does not take
 
 
-@command(
-    argument("file", "CONFIG_FILE"),
-    written("Write the certificate here, .html or .json; may be repeated.", *PAGES, names="--report -o", **REPEATED),
-    JSON,
+@opt.command(
+    opt.BUDGET[1],
+    opt.option("--noise-multiplier", "Standard deviation of the noise over the clipping norm."),
+    opt.option("--epsilon", "Instead of the multiplier: the ε for which to find the smallest one."),
+    opt.choice("--sampling", "How batches are drawn.", "poisson allocation fixed-size truncated", "poisson"),
+    opt.option("--sampling-rate", "Probability that a record enters a batch."),
+    opt.option("--batch-size", "Size of a batch, or its expected size, with --records.", int),
+    opt.option("--records", "Number of records, with --batch-size.", int),
+    opt.option("--epochs", "Passes over the data: steps × rate, rounded up."),
+    opt.option("--steps", "Number of batches, instead of --epochs.", int),
+    opt.option("--bins", "Batches of an epoch, for allocation; records/batch size, rounded down, unless given.", int),
+    opt.option("--max-batch-size", "Size to which larger batches are cut, for truncated.", int),
+    opt.option("--examples-per-user", "Neighbours differ in one user with up to so many records.", int, default=1),
+    opt.flag("--compare", "Print a table of all ways to draw batches, each with its neighbours."),
+    opt.flag("--certify", "Rigorous ε, by ball arithmetic."),
+    opt.JSON,
+    opt.written("Draw ε against epochs here (png, svg, pdf) as well.", *opt.PICTURES),
+)
+def dpsgd(delta: float, compare: bool, as_json: bool, output: Path | None, **given: Any) -> None:
+    """Print ε of a DP-SGD training run. Or find the smallest noise multiplier for an ε.
+
+    Example: ndis dpsgd --noise-multiplier 1.1 --batch-size 256 --records 60000 --epochs 60 --delta 1e-5
+    """
+    from ndis.dpsgd import DPSGD
+
+    if compare:
+        _compare(delta, as_json, output, given)
+        return
+    noise, epsilon, certify = given["noise_multiplier"], given["epsilon"], given["certify"]
+    plan = {"sampling": given["sampling"], "examples_per_user": given["examples_per_user"], **_plan(given)}
+    opt.need_one("be one of --noise-multiplier and --epsilon", noise, epsilon)
+    if epsilon is None:
+        run = DPSGD(noise_multiplier=noise, **plan)
+        spent = run.certified_epsilon(delta) if certify else run.epsilon(delta)
+    else:
+        run = DPSGD.calibrated(epsilon=epsilon, delta=delta, **plan)
+        spent, certify = epsilon, True  # calibration ends with a certificate
+    (stage,) = run.stages
+    about = {
+        **stage.arguments(),
+        "sampling_rate": stage.sampling_rate,
+        "steps": stage.steps,
+        "epochs": stage.epochs or float(Fraction(stage.sampling_rate) * stage.steps),
+        "delta": delta,
+        "epsilon": spent if math.isfinite(spent) else None,
+        "certified": certify,
+        "sampling": run.loop,
+    }
+    if output is not None:
+        write_picture(output, lambda ax: run.plot(delta, ax=ax))
+    print_values(about if as_json else {key.replace("_", " "): value for key, value in about.items()}, as_json=as_json)
+
+
+def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, Any]) -> None:
+    """Print a table of all samplers for one training plan."""
+    from ndis.dpsgd import DPSGD
+
+    needs = ("noise_multiplier", "batch_size", "records", "epochs")
+    own = {name: given[name] for name in needs}
+    if None in own.values() or any(given[name] is not None for name in _OTHERS):
+        rule = "be --noise-multiplier, --batch-size, --records, --epochs and --delta with --compare"
+        raise ParameterError("input", rule, "other options")
+    rows = DPSGD.compare(delta=delta, **own)
+    runs = {f"{row.run.stages[0].sampling} ({row.run.adjacency})": row for row in rows}
+    if output is not None:
+        write_picture(output, lambda ax: [row.run.plot(delta, ax=ax, label=name) for name, row in runs.items()])
+    table: list[dict[str, float | str]] = [
+        {"sampling": name, "epsilon": row.epsilon, "at_least": row.lower, "loop": row.run.loop}
+        for name, row in runs.items()
+    ]
+    print_rows(table, as_json=as_json, delta=delta, **own)
+
+
+def _plan(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers that the sampler needs, from the options that people know."""
+    from ndis.dpsgd import SAMPLERS
+
+    sampling, known = given["sampling"], dict(given)
+    needs = SAMPLERS[sampling].needs
+    for name in ("bins", "max_batch_size"):
+        if given[name] is not None and name not in needs:
+            raise ParameterError(name, f"not be given for {sampling!r}", given[name])
+    if sampling == "allocation":
+        known["epochs"] = _steps(Fraction(1), given["epochs"], given["steps"])  # epochs that are begun count
+        if given["steps"] is not None:
+            raise ParameterError("steps", "not be given for 'allocation'", given["steps"], "say --epochs")
+        known["bins"] = given["bins"] or math.floor(1 / _rate(given, given["records"]))
+    else:
+        rate = _rate(given, given["records"] if sampling != "truncated" or given["batch_size"] else None)
+        known |= {"sampling_rate": float(rate), "steps": _steps(rate, given["epochs"], given["steps"])}
+    return {name: known[name] for name in needs}
+
+
+def _rate(given: dict[str, Any], records: Any) -> Fraction:
+    """Return the sampling rate, exactly."""
+    rate, size = given["sampling_rate"], given["batch_size"]
+    if (rate is None) == (size is None and records is None) or (size is None) != (records is None):
+        got = "both" if rate is not None else "neither"
+        raise ParameterError("input", "be --sampling-rate, or --batch-size and --records", got)
+    if rate is None:
+        if not 1 <= size <= records:
+            raise ParameterError("--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
+        return Fraction(size, records)
+    if not 0 < rate <= 1:
+        raise ParameterError("--sampling-rate", "be above 0 and at most 1", rate)
+    return Fraction(rate)
+
+
+def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
+    """Return the number of steps; a step that is begun counts."""
+    opt.need_one("be one of --epochs and --steps", epochs, steps)
+    if epochs is None:
+        return steps  # type: ignore[return-value]  # one of both
+    if not 0 < epochs < math.inf:
+        raise ParameterError("--epochs", "be positive and finite", epochs)
+    return math.ceil(Fraction(epochs) / rate)
+
+
+@opt.command(
+    opt.argument("file", "CONFIG_FILE"),
+    opt.reports("--report -o"),
+    opt.JSON,
     name="audit-training",
 )
 def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
@@ -46,4 +170,39 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
     for path in report:
         verdict.audit.save(path)
     if verdict.verdict != "sound":
-        raise click.exceptions.Exit(REFUTED if verdict.verdict == "refuted" else OUT_OF_REACH)
+        raise click.exceptions.Exit(REFUTED if verdict.verdict == "refuted" else opt.OUT_OF_REACH)
+
+
+@opt.command(
+    opt.argument("file", "FILE", required=False),
+    opt.option("--delta", "δ of the guarantee.", default=1e-6),
+    opt.option("--noise-multiplier", "Instead of FILE: standard deviation of the noise over the sensitivity."),
+    opt.option("--sampling-rate", "Probability that a record enters a batch.", default=1.0),
+    opt.option("--steps", "Number of batches.", int, default=1),
+    opt.option("--group", "Number of people that belong together; may be repeated.", int, multiple=True),
+    opt.option("--title", "Name of the release.", str, default=""),
+    opt.JSON,
+    opt.written("Write the card here: .html, .json, or a picture (.png, .svg, .pdf).", *opt.PAGES, *opt.PICTURES),
+)
+def risk(file: Path | None, delta: float, as_json: bool, output: Path | None, **given: Any) -> None:
+    """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
+
+    FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.
+
+    Example: ndis risk --noise-multiplier 1.1 --sampling-rate 0.004 --steps 10000 --delta 1e-5 -o card.html
+    """
+    from ndis.dpsgd import DPSGD
+
+    opt.need_one("be FILE or --noise-multiplier", file, given["noise_multiplier"])
+    if file is None:
+        profile = DPSGD(**{name: given[name] for name in ("noise_multiplier", "sampling_rate", "steps")}).profile()
+    elif read_object("file", file).get("format") == "ndis.DPSGD":
+        profile = DPSGD.from_json(file.read_bytes()).profile()
+    else:
+        profile = read_profile(file)
+    card = profile.report(delta, groups=given["group"] or (2, 5, 10), title=given["title"])
+    click.echo(card.to_json() if as_json else str(card))
+    if output is not None and output.suffix.lower() in opt.PAGES:
+        card.save(output)
+    elif output is not None:
+        write_picture(output, lambda ax: profile.plot(ax=ax))

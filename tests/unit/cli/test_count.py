@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import ndis
 from ndis.cli import app
-from ndis.cli.count import _records
+from ndis.cli.release import _records
 from ndis.data import open_table
 from ndis.mechanisms.releases import GaussianRelease
 

@@ -1,37 +1,41 @@
-"""Run `ndis regress`: private regression of a file or folder."""
+"""Run `ndis regress` and `ndis logistic`: private fits of a file or folder, and `ndis predict`: apply a saved fit."""
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ndis._files import write_file
+from ndis.cli import options as opt
 from ndis.cli.files import table_options
-from ndis.cli.options import DATA, GUARANTEE, PAGES, READING, ROW_BOUND, SCHEMA, choice, command, option, written
 from ndis.cli.output import as_json_text, print_values, write_answer
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
 
+
 _PUBLIC = ("epsilon", "delta", "row_norm_bound", "target_bound", "adjacency", "schema", "ledger", "slot")
 
 
-@command(
-    DATA,
-    GUARANTEE,
-    option("--target", "The target column, by name or number; not if a schema has a [target].", str, metavar="NAME"),
-    ROW_BOUND,
-    option("--target-bound", "Public bound of the absolute target; larger ones are clipped. A schema has one."),
-    SCHEMA,
-    choice("--method", "One sketch, or rounds: less error, and intervals.", "sketch rounds", "rounds"),
-    option("--alpha", "Penalty on squared coefficients; 0 is least squares.", default=0.0),
+@opt.command(
+    opt.DATA,
+    opt.GUARANTEE,
+    opt.option("--target", "The target column, by name or number; a schema may have a [target].", str, metavar="NAME"),
+    opt.ROW_BOUND,
+    opt.option("--target-bound", "Public bound of the absolute target; larger ones are clipped. A schema has one."),
+    opt.SCHEMA,
+    opt.choice("--method", "One sketch, or rounds: less error, and intervals.", "sketch rounds", "rounds"),
+    opt.option("--alpha", "Penalty on squared coefficients; 0 is least squares.", default=0.0),
     click.Option(["--intercept/--no-intercept"], default=True, help="Learn an intercept."),
-    option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
-    written("A new file for coefficients and receipt (.json), or a page of rounds (.html).", *PAGES, new=True),
-    READING,
+    opt.option("--sketch-size", "Rows of the sketch (100 for every column unless given).", int),
+    opt.written("A new file for coefficients and receipt (.json), or a page of rounds (.html).", *opt.PAGES, new=True),
+    opt.READING,
 )
 def regress(data: Path, target: str | None, method: str, output: Path | None, as_json: bool, **given: Any) -> None:
     """Fit a private linear regression of a file or folder. It works in rounds, with intervals, or from one sketch.
@@ -72,11 +76,9 @@ def regress(data: Path, target: str | None, method: str, output: Path | None, as
     elif method == "rounds":
         click.echo(repr(model.summary()))
     else:
-        for name, value in (("(intercept)", model.intercept_), ("(penalty)", model.penalty_)):
-            while name in coefficients:  # a column has this name
-                name = f"({name})"
-            coefficients[name] = value
-        print_values(coefficients, as_json=False)
+        fixed = {"(intercept)": model.intercept_, "(penalty)": model.penalty_}
+        named = {f"({name})" if name in coefficients else name: value for name, value in fixed.items()}
+        print_values(coefficients | named, as_json=False)
 
 
 def _model(method: str, given: dict[str, Any]) -> Any:
@@ -93,16 +95,11 @@ def _model(method: str, given: dict[str, Any]) -> Any:
 
 def _inference(model: Any) -> dict[str, Any]:
     """Return the estimates without shrinkage with their errors and intervals; null where the noise hides them."""
-    table = model.summary()
-    columns = {
-        "estimate": table.estimate.tolist(),
-        "standard_error": table.standard_error.tolist(),
-        "interval_low": table.interval[:, 0].tolist(),
-        "interval_high": table.interval[:, 1].tolist(),
-    }
+    table, keys = model.summary(), ("estimate", "standard_error", "interval_low", "interval_high")
+    columns = table.estimate, table.standard_error, *table.interval.T
     rows = [
-        {key: values[i] if math.isfinite(table.standard_error[i]) else None for key, values in columns.items()}
-        for i in range(len(table.names))
+        {key: x if math.isfinite(row[1]) else None for key, x in zip(keys, row, strict=True)}
+        for row in zip(*(each.tolist() for each in columns), strict=True)
     ]
     features = model.n_features_in_
     return {
@@ -124,3 +121,54 @@ def _clipping(schema: Schema | None, target_bound: float | None) -> dict[str, An
         return {"target_bound": target_bound}
     ends = schema.target.to_dict()
     return {"target_range": [ends["low"], ends["high"]]}
+
+
+@opt.command(
+    opt.argument("fit", "FIT"),
+    opt.DATA,
+    opt.HEADER,
+    opt.written("A new file for the predictions (.csv); they are printed unless given.", ".csv", new=True),
+)
+def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
+    """Predict every record of a file with a saved fit. Predictions of private records are private: do not publish them.
+
+    FIT is what `ndis regress --schema` or `ndis logistic` wrote, or `model.save` in Python.
+
+    Example: ndis predict fit.json new.csv --header -o predicted.csv
+    """
+    from ndis.learn import LinearModel
+
+    model = LinearModel.load(fit)
+    values = model.predict(data, header=header, progress=False)
+    table = io.StringIO()
+    predicted = ("" if v is None or v != v else str(v) for v in values)
+    csv.writer(table, lineterminator="\n").writerows([each] for each in (str(model.schema.target_name), *predicted))
+    text = table.getvalue()
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(output, text.encode(), new=True)
+
+
+@opt.command(
+    opt.DATA,
+    opt.NEEDED_SCHEMA,
+    opt.GUARANTEE,
+    opt.written("A new file for coefficients and receipt (.json), or a page (.html).", *opt.PAGES, new=True),
+    opt.READING,
+)
+def logistic(data: Path, output: Path | None, as_json: bool, progress: bool | None, **given: Any) -> None:
+    """Fit a private logistic regression of a file or folder. Coefficients have intervals.
+
+    The schema has a [target] of two classes.
+
+    Example: ndis logistic visits.csv --header --schema visits.toml --epsilon 1 --delta 1e-6 -o fit.json
+    """
+    from ndis.learn import LinearModel, PrivateLogisticRegression
+
+    how = table_options(data, given)
+    reading = {name: how[name] for name in ("columns", "header")}
+    public = {name: value for name, value in {**given, **how}.items() if name not in reading}
+    model = PrivateLogisticRegression(**public, intervals=True).fit_data(data, **reading, progress=progress)
+    write_answer(output, saved := LinearModel.of(model).to_dict(), model.to_html)
+    click.echo(as_json_text(saved) if as_json else repr(model.summary()))
