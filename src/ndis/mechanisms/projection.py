@@ -197,14 +197,11 @@ class SketchSizeRow:
         The smallest one for the budget.
     error_bound : float
         ‖gram() − DᵀD‖ stays below it with the given confidence, if ‖DᵀD‖ ≤ `gram_norm_bound`.
-    ridge_ratio : float
-        This ridge over the one of the paper, l²/p*.
     """
 
     sketch_size: int
     ridge: float
     error_bound: float
-    ridge_ratio: float
 
 
 @dataclass(frozen=True)
@@ -223,17 +220,11 @@ class SketchSizes:
     rows: tuple[SketchSizeRow, ...]
     recommended: int
 
-    def to_rows(self) -> list[dict[str, float]]:
-        """Return the table as plain values, one dictionary per row."""
-        return [vars(row).copy() for row in self.rows]
-
     def __repr__(self) -> str:
-        lines = [f"{'sketch_size':>11} {'ridge':>12} {'error bound':>12} {'of paper':>9}"]
+        lines = [f"{'sketch_size':>11} {'ridge':>12} {'error bound':>12}"]
         for row in self.rows:
             mark = "  <- recommended" if row.sketch_size == self.recommended else ""
-            lines.append(
-                f"{row.sketch_size:>11} {row.ridge:>12.6g} {row.error_bound:>12.6g} {row.ridge_ratio:>9.4f}{mark}"
-            )
+            lines.append(f"{row.sketch_size:>11} {row.ridge:>12.6g} {row.error_bound:>12.6g}{mark}")
         return "\n".join(lines)
 
 
@@ -363,26 +354,20 @@ class RandomProjection(SketchMechanism):
         norm = as_not_negative("gram_norm_bound", gram_norm_bound)
         start = 4 << max(d - 1, 1).bit_length()
         wanted: Any = [start << k for k in range(11)] if sketch_sizes is None else sketch_sizes
-        if not isinstance(wanted, Iterable):
-            raise ParameterError("sketch_sizes", "be several sizes", repr(wanted), "one size is [size]")
+        require(isinstance(wanted, Iterable), "sketch_sizes", "be several sizes", repr(wanted), "one size is [size]")
         sizes = sorted({as_size("sketch_sizes", r) for r in wanted})
-        if not sizes:
-            raise ParameterError("sketch_sizes", "name at least one size", "none")
+        require(sizes, "sketch_sizes", "name at least one size", "none")
 
         def row(r: int) -> SketchSizeRow:
             mechanism = cls.calibrated(sketch_size=r, **public)
             eta = math.sqrt(d / r) + math.sqrt(2.0 * math.log(2.0 / beta) / r)
-            paper = mechanism.ridge * (1.0 + mechanism.leverage)  # l²/p* = λ + l²
-            error = (2.0 * eta + eta**2) * (norm + mechanism.ridge)
-            return SketchSizeRow(r, mechanism.ridge, error, mechanism.ridge / paper)
+            return SketchSizeRow(r, mechanism.ridge, (2.0 * eta + eta**2) * (norm + mechanism.ridge))
 
         rows = tuple(row(r) for r in sizes)
         best = min(one.error_bound for one in rows)
         goal = _CLOSE * best if target_error is None else as_scalar("target_error", target_error)
         good = [one.sketch_size for one in rows if one.error_bound <= goal]
-        if not good:
-            remedy = "try larger sketch_sizes" if rows[-1].error_bound == best else "the budget does not allow it"
-            raise ParameterError("target_error", f"be at least {best:.6g}, the best on the table", goal, remedy)
+        require(good, "target_error", f"be at least {best:.6g}, the best on the table", goal)
         return SketchSizes(rows, good[0])
 
 

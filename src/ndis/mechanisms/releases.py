@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._files import loads, only_keys, write_file, write_folder
-from ndis._validate import Floats, as_one_probability, as_scalar
+from ndis._files import loads, only_keys, read_bytes, write_file, write_folder
+from ndis._validate import Floats, as_one_probability, as_scalar, require
 from ndis.data.npy import npz_arrays
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Receipt, mechanism_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ndis.mechanisms.rows import RowMechanism
 
 _SKETCH, _RECEIPT = "sketch.npz", "receipt.json"
-_ARRAYS = {"sketch", "ridge", "targets", "names"}
+_ARRAYS = {"sketch": ("f", 2), "ridge": ("f", 0), "targets": ("iu", 0), "names": ("U", 1)}  # kinds of type, and axes
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +82,7 @@ class GaussianRelease:
         ...     GaussianRelease.load(f"{folder}/release.json").receipt == release.receipt
         True
         """
-        try:
-            with open(path, "rb") as file:
-                text = file.read()
-        except OSError as error:
-            raise ParameterError("path", "be a file that can be read", f"{str(path)!r}: {error.strerror}") from error
-        content = only_keys("release", loads("release", text), ("values", "receipt"))
+        content = only_keys("release", loads("release", read_bytes("path", Path(path))), ("values", "receipt"))
         return cls(content["values"], Receipt.from_saved(json.dumps(content["receipt"])))
 
 
@@ -120,18 +115,17 @@ class MomentEstimates:
         moments about zero: the covariance of rows whose mean is known to be zero.
         """
         if self.mechanism.intercept is None:
-            if records is None:
-                rule = "be given, public, for a release without a constant column"
-                raise ParameterError("records", rule, None, "or calibrate with intercept")
+            rule = "be given, public, for a release without a constant column"
+            require(records is not None, "records", rule, None, "or calibrate with intercept")
             return self.gram() / self._records(records)
         n = self._records(records)
         mean = self.mean(records=n)
         return np.asarray(self.gram()[:-1, :-1] / n - np.outer(mean, mean))
 
     def _constant(self, purpose: str) -> float:
-        if self.mechanism.intercept is None:
-            raise ParameterError("intercept", f"be part of the mechanism to estimate {purpose}", None)
-        return self.mechanism.intercept
+        value = self.mechanism.intercept
+        require(value is not None, "intercept", f"be part of the mechanism to estimate {purpose}", None)
+        return float(value or 0.0)
 
     def _records(self, records: float | None) -> float:
         n = self.count() if records is None else as_scalar("records", records)
@@ -145,12 +139,11 @@ def check_columns(
     name: str, values: NDArray[np.float64], mechanism: RowMechanism[Any], *, targets: int, names: int
 ) -> None:
     """Refuse a saved release whose columns, targets and names do not go together."""
-    if targets < 0 or (targets > 0) != (mechanism.target_bound is not None):
-        raise ParameterError("targets", "go with the target_bound of the receipt", targets)
-    if not values.shape[1] > targets + (mechanism.intercept is not None):
-        raise ParameterError(name, "have a column that is neither target nor constant", f"shape {values.shape}")
-    if names not in (0, values.shape[1]):
-        raise ParameterError("names", "name every column, or none", f"{names} names")
+    good = targets >= 0 and (targets > 0) == (mechanism.target_bound is not None)
+    require(good, "targets", "go with the target_bound of the receipt", targets)
+    good = values.shape[1] > targets + (mechanism.intercept is not None)
+    require(good, name, "have a column that is neither target nor constant", f"shape {values.shape}")
+    require(names in (0, values.shape[1]), "names", "name every column, or none", f"{names} names")
 
 
 # ---------------------------------------------------------------------- sketches
@@ -290,27 +283,19 @@ class ProjectionRelease(MomentEstimates):
         The digest of the receipt must be that of receipt and sketch. It finds damage and mistaken edits. It does not
         prove who made the release, nor that the sketch is the draw that the receipt describes.
         """
-        place = Path(folder)
-        try:
-            text, content = (place / _RECEIPT).read_bytes(), (place / _SKETCH).read_bytes()
-        except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-            raise ParameterError("folder", f"hold {_SKETCH} and {_RECEIPT} of a release", repr(str(place))) from error
+        text, content = (read_bytes("folder", Path(folder, name)) for name in (_RECEIPT, _SKETCH))
         receipt = Receipt.from_saved(text)
         mechanism, ridge = _mechanism(receipt)
         arrays = npz_arrays(_SKETCH, content, most=len(content))  # `save` does not compress
-        if arrays.keys() != _ARRAYS:
+        if arrays.keys() != _ARRAYS.keys():
             raise ParameterError(_SKETCH, f"hold {', '.join(sorted(_ARRAYS))}", ", ".join(arrays) or "nothing")
+        for name, (kinds, axes) in _ARRAYS.items():
+            kind, shape = arrays[name].dtype.kind, arrays[name].shape
+            require(kind in kinds and len(shape) == axes, name, "be an array as it was saved", f"{kind}, shape {shape}")
         sketch, names, targets = arrays["sketch"], arrays["names"], arrays["targets"]
-        if sketch.dtype != np.float64 or sketch.ndim != 2 or not np.isfinite(sketch).all():
-            raise ParameterError("sketch", "be a finite float64 matrix", f"{sketch.dtype}, shape {sketch.shape}")
-        if len(sketch) != mechanism.sketch_size:
-            raise ParameterError("sketch", f"have the {mechanism.sketch_size} rows of its receipt", len(sketch))
-        if arrays["ridge"].dtype != np.float64 or arrays["ridge"].shape or arrays["ridge"] != ridge:
-            raise ParameterError("ridge", f"be that of the receipt, {ridge!r}", arrays["ridge"])
-        if targets.dtype.kind not in "iu" or targets.shape:
-            raise ParameterError("targets", "be a number of columns", f"{targets.dtype}, shape {targets.shape}")
-        if names.dtype.kind != "U" or names.ndim != 1:
-            raise ParameterError("names", "be a list of names", f"{names.dtype}, shape {names.shape}")
+        good = np.isfinite(sketch).all() and len(sketch) == mechanism.sketch_size
+        require(good, "sketch", f"be finite, with the {mechanism.sketch_size} rows of its receipt", sketch.shape)
+        require(arrays["ridge"] == ridge, "ridge", f"be that of the receipt, {ridge!r}", arrays["ridge"])
         check_columns("sketch", sketch, mechanism, targets=int(targets), names=len(names))
         return cls(sketch, mechanism, ridge, receipt, tuple(names.tolist()), int(targets))
 

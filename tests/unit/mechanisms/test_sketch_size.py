@@ -17,10 +17,8 @@ def test_sketch_sizes():
     ridges = [row.ridge for row in table.rows]
     assert errors == sorted(errors, reverse=True)
     assert ridges == sorted(ridges)
-    assert all(0 < row.ridge_ratio < 1 for row in table.rows)
     assert table.recommended in {row.sketch_size for row in table.rows}
     assert "recommended" in repr(table)
-    assert table.to_rows()[0]["ridge"] == ridges[0]
     row = next(row for row in table.rows if row.sketch_size == table.recommended)
     assert row.error_bound <= 1.1 * min(errors)
     aimed = ndis.RandomProjection.sizes(**public, gram_norm_bound=1e3, target_error=errors[3])
