@@ -8,8 +8,9 @@ from math import prod
 from typing import Literal
 
 from ndis._search import reverse
+from ndis._validate import require
 from ndis.dominance.curves import PairCurve, prove, refute
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 from ndis.profile import Group, Order, PrivacyProfile, StepGroup
 from ndis.worst_case.profile import EnvelopeProfile
@@ -76,12 +77,9 @@ def dominates(a: PrivacyProfile, b: PrivacyProfile, *, order: Literal["both", "r
     (False, True)
     """
     for name, profile in (("a", a), ("b", b)):
-        if not isinstance(profile, PrivacyProfile):
-            raise ParameterError(name, "be a PrivacyProfile", type(profile).__name__)
-    if a.adjacency != b.adjacency:
-        raise ParameterError("adjacency of b", f"be {a.adjacency!r}, like that of a", repr(b.adjacency))
-    if order not in ("both", "remove", "add"):
-        raise ParameterError("order", "be 'both', 'remove' or 'add'", repr(order))
+        require(isinstance(profile, PrivacyProfile), name, "be a PrivacyProfile", type(profile).__name__)
+    require(a.adjacency == b.adjacency, "adjacency of b", f"be {a.adjacency!r}, like that of a", repr(b.adjacency))
+    require(order in ("both", "remove", "add"), "order", "be 'both', 'remove' or 'add'", repr(order))
     ways: tuple[Order, ...] = ("remove", "add") if order == "both" else (order,)
     if not b.failure_probability <= a.failure_probability:
         return Dominance(None, order, reason="the second profile may fail more often")

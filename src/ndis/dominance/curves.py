@@ -26,8 +26,8 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, climb, middle_of, outward, precision
-from ndis._validate import Floats
-from ndis.errors import ParameterError, PrecisionError
+from ndis._validate import Floats, require
+from ndis.errors import PrecisionError
 from ndis.pair import GaussianPair
 from ndis.spectrum.bounds import best_exponent
 from ndis.spectrum.certified import certify_log
@@ -47,8 +47,7 @@ _WITNESS_WIDTHS = (1e-3, 1e-10)
 
 def enclosed(pair: GaussianPair) -> Directions:
     """Enclose the invariants of a pair in balls of at least 200 good bits."""
-    if not pair.origins:
-        raise ParameterError("pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
+    require(pair.origins, "pair", "know its exact inputs", "none", "make it with one of the from_ constructors")
 
     def attempt(bits: int) -> Directions | None:
         balls = enclose(pair.origins, bits)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ndis._validate import require
 from ndis.errors import ParameterError
 from ndis.ledger.store import Entry
 from ndis.mechanisms.mechanism import CertifiedMechanism, Receipt, listening
@@ -49,8 +50,7 @@ def on_behalf(*, by: str | None = None, purpose: str | None = None) -> Iterator[
     """
     given = {name: value for name, value in (("by", by), ("purpose", purpose)) if value is not None}
     for name, value in given.items():
-        if not isinstance(value, str):
-            raise ParameterError(name, "be a text", type(value).__name__)
+        require(isinstance(value, str), name, "be a text", type(value).__name__)
     before = _people.set({**_people.get(), **given})
     try:
         yield
@@ -128,8 +128,7 @@ class Charge:
         return sealed  # type: ignore[no-any-return]
 
     def _checked(self, receipt: Receipt) -> Receipt:
-        if not receipt.private:
-            raise ParameterError("release", "be private to be paid by a ledger", "one that a seed made")
+        require(receipt.private, "release", "be private to be paid by a ledger", "one that a seed made")
         if isinstance(self._mechanism, CertifiedMechanism) and self._own == {False}:
             raise ParameterError("release", "be that of the mechanism that was charged", receipt.mechanism)
         for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):

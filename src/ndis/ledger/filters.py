@@ -13,7 +13,7 @@ from flint import arb
 from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._search import chernoff_factor_ball
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.dominance.curves import enclosed, up
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
 from ndis.ledger.accounts import UNIT_BITS, Request, Totals, plus, smallest_upper, units_down, units_up
@@ -119,8 +119,7 @@ class Renyi(_Filter):
     def of(cls, epsilon: float, delta: float, order: float | None) -> Renyi:
         """Find the budget of one order; by default the order at which a Gaussian mechanism gets the most."""
         alpha = _best_order(epsilon, delta) if order is None else as_scalar("order", order)
-        if not 1.0 + 2.0**-20 <= alpha <= 2.0**20:
-            raise ParameterError("order", "be above 1 and at most 2^20", alpha)
+        require(1.0 + 2.0**-20 <= alpha <= 2.0**20, "order", "be above 1 and at most 2^20", alpha)
         units = units_down(log_budget(alpha, epsilon, delta), UNIT_BITS)
         if not units > 0:
             raise BudgetError(f"order {alpha!r} leaves no budget at epsilon = {epsilon:g}, delta = {delta:g}")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from ndis._exact import up
 from ndis._search import budget
-from ndis._validate import Adjacency, as_count
+from ndis._validate import Adjacency, as_count, require
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, plus, smallest_upper, units_up
@@ -52,8 +52,7 @@ class SlotPlan:
             raise ParameterError("plan", "map names to (mechanism or profile, count), at least one", repr(plan))
         slots = {}
         for name, item in plan.items():
-            if not isinstance(name, str) or not name:
-                raise ParameterError("plan", "have names that are texts", repr(name))
+            require(isinstance(name, str) and name, "plan", "have names that are texts", repr(name))
             if not isinstance(item, tuple) or len(item) != 2:
                 raise ParameterError(f"plan[{name!r}]", "be (mechanism or profile, count)", repr(item))
             declared = Request.of(item[0])
@@ -196,12 +195,10 @@ def opening(
     """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots."""
     kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
     chosen = kind or (None if plan is None else SlotPlan.kind)
-    if chosen not in kinds:
-        raise ParameterError("kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
+    require(chosen in kinds, "kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
     if (plan is not None) != (chosen == SlotPlan.kind):
         raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
-    if order is not None and chosen != Renyi.kind:
-        raise ParameterError("order", "be given only for a ledger of kind 'renyi'", order)
+    require(order is None or chosen == Renyi.kind, "order", "be given only for a ledger of kind 'renyi'", order)
     target, profiles = budget(epsilon, delta), {}
     if chosen == SlotPlan.kind:
         slots = SlotPlan.of(*target, plan, adjacency)

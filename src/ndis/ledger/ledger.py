@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ndis._validate import Adjacency, as_adjacency
+from ndis._validate import Adjacency, as_adjacency, require
 from ndis.errors import LedgerError, ParameterError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
@@ -59,8 +59,7 @@ def pay(
     True
     """
     if ledger is None:
-        if slot is not None:
-            raise ParameterError("slot", "come with a ledger", repr(slot), "pass ledger= as well")
+        require(slot is None, "slot", "come with a ledger", repr(slot), "pass ledger= as well")
         return release()
     return Ledger(ledger)._pay(slot, mechanism, release, random_state, announced=announced)
 
@@ -130,8 +129,7 @@ class Ledger:
         adjacency : str
             "add-remove" or "replace-one"; requests must have the same.
         """
-        if not isinstance(data_name, str):
-            raise ParameterError("data_name", "be a text", type(data_name).__name__)
+        require(isinstance(data_name, str), "data_name", "be a text", type(data_name).__name__)
         known = as_adjacency(adjacency)
         about, profiles = opening(epsilon, delta, data_name, adjacency=known, plan=plan, kind=kind, order=order)
         Store.create(path, about, profiles)
@@ -238,8 +236,7 @@ class Ledger:
     def _pay(
         self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any, *, announced: bool
     ) -> T:
-        if not random_bits(random_state).private:
-            raise ParameterError("random_state", "be None for a release that a ledger pays", "a seed")
+        require(random_bits(random_state).private, "random_state", "be None for a release that a ledger pays", "a seed")
         if not announced:
             with self.charge(slot, mechanism) as charge:
                 return charge.seal(release())
@@ -274,8 +271,7 @@ class Ledger:
         if asked.profile.adjacency != self.adjacency:
             rule = f"have adjacency {self.adjacency!r}, like the ledger"
             raise ParameterError("request", rule, repr(asked.profile.adjacency))
-        if slot is not None and not isinstance(slot, str):
-            raise ParameterError("slot", "be a text", type(slot).__name__)
+        require(slot is None or isinstance(slot, str), "slot", "be a text", type(slot).__name__)
         return {
             "slot": slot,
             "profile": asked.digest,

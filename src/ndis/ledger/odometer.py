@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ndis.errors import ParameterError
+from ndis._validate import require
 from ndis.ledger.accounts import Request
 from ndis.mechanisms.mechanism import listening
 from ndis.profile import PrivacyProfile
@@ -43,8 +43,7 @@ class Odometer:
 
     def profile(self) -> PrivacyProfile:
         """Return the profile of all releases together; refused if there are none, or if their adjacency differs."""
-        if not self._counts:
-            raise ParameterError("odometer", "have counted a release", "none")
+        require(self._counts, "odometer", "have counted a release", "none")
         first, *others = (request.profile.repeat(n) for request, n in self._counts.items())
         return first.compose(*others)
 

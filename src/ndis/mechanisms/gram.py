@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ndis._exact import root_down, root_up
 from ndis._files import only_keys
-from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_within
+from ndis._validate import Adjacency, as_adjacency, as_one_probability, as_within, require
 from ndis.errors import ParameterError
 from ndis.gram import DEFAULT_FRACTIONAL_BITS, Gram, RowLayout
 from ndis.mechanisms.gaussian import GaussianMechanism, shift_profile
@@ -216,8 +216,7 @@ class GramRelease(GaussianRelease, MomentEstimates):
         shape = self.values.shape
         if len(shape) != 2 or shape[0] != shape[1] or not np.isfinite(self.values).all():
             raise ParameterError("values", "be a finite square matrix", f"shape {shape}")
-        if not np.array_equal(self.values, self.values.T):
-            raise ParameterError("values", "be symmetric", "an asymmetric matrix")
+        require(np.array_equal(self.values, self.values.T), "values", "be symmetric", "an asymmetric matrix")
         check_columns("values", self.values, mechanism, targets=self.targets, names=len(self.names))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ndis._exact import ExactArray, exact_array, plus_diagonal
 from ndis._search import budget, smallest_safe
-from ndis._validate import Adjacency, as_adjacency, as_within
+from ndis._validate import Adjacency, as_adjacency, as_within, require
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import ARITHMETICS, Attained, CertifiedMechanism, Receipt, announce, payable, settle
 from ndis.mechanisms.releases import GaussianRelease
@@ -246,8 +246,7 @@ def noisy_pair(mean_p: Any, cov_p: Any, mean_q: Any, cov_q: Any, noise_variance:
 
 def _check_model(model: Any) -> None:
     for name in ("distribution", "sensitivity"):
-        if not callable(getattr(model, name, None)):
-            raise ParameterError("model", f"have a method {name}", type(model).__name__)
+        require(callable(getattr(model, name, None)), "model", f"have a method {name}", type(model).__name__)
     as_adjacency(getattr(model, "adjacency", "add-remove"))
 
 

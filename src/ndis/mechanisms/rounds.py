@@ -22,7 +22,7 @@ from fractions import Fraction
 from typing import Any, Self
 
 from ndis._exact import root_down, root_up
-from ndis._validate import Adjacency, as_adjacency, as_scalar, as_within
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_within, require
 from ndis.errors import ParameterError
 from ndis.gram import Gram
 from ndis.gram.sums import TermSums
@@ -177,8 +177,7 @@ class GaussianRounds(CertifiedMechanism):
         return Fraction(self.shift) ** 2 * exposure
 
     def _noise(self, share: float, squared_sensitivity: Fraction) -> float:
-        if not share > 0:
-            raise ParameterError("share", "be positive for a release that is made", share)
+        require(share > 0, "share", "be positive for a release that is made", share)
         return root_up(squared_sensitivity / self._squared(Fraction(share)))
 
 
@@ -188,6 +187,5 @@ def _total(shares: Mapping[str, Sequence[float]]) -> Fraction:
     if not all(0 <= as_scalar("shares", q) <= 1 for q in every) or not any(every):
         raise ParameterError("shares", "be from 0 to 1, and one of them positive", every)
     total = sum(map(Fraction, every), Fraction(0))
-    if not total <= 1 + Fraction(1, 1 << 40):  # decimal shares add up to 1 only nearly
-        raise ParameterError("shares", "add up to at most 1", float(total))
+    require(total <= 1 + Fraction(1, 1 << 40), "shares", "add up to at most 1", float(total))
     return total

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from ndis._validate import STATE_A_BOUND, Adjacency, as_one_positive
+from ndis._validate import STATE_A_BOUND, Adjacency, as_one_positive, require
 from ndis.data import Rows, open_rows
 from ndis.data.opening import open_for
 from ndis.data.schema.changed import changed_rows
@@ -127,8 +127,7 @@ def encoded_rows(schema: Schema | None, data: Any, how: dict[str, Any], *, targe
     given = {"columns": how.get("columns"), "header": how.get("header", False), "progress": how.get("progress")}
     if schema is None:
         return open_rows(data, **given, targets=how.get("targets"))
-    if how.get("targets") is not None:
-        raise ParameterError("targets", "be left out with a schema, which names its target", "targets")
+    require(how.get("targets") is None, "targets", "be left out with a schema, which names its target", "targets")
     table = open_for(schema, data, **given).encoded(schema, target=target)
     return table.matrix(None, [schema.needed_target()] if target and not table.target_width else None)
 
