@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from ndis.cli.output import print_values
 from ndis.cli.release import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
 from ndis.pages.text import printable
+
+if TYPE_CHECKING:
+    from ndis.ledger import Ledger
 
 _LEDGER = argument("path", "LEDGER")
 _SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
@@ -62,9 +65,7 @@ def renew(old: Path, path: Path, plan: Path | None, **public: Any) -> None:
 
     Example: ndis ledger renew 2026.ledger 2027.ledger --epsilon 3 --delta 1e-6 --plan slots.toml
     """
-    from ndis.ledger import Ledger
-
-    closed = Ledger(old)
+    closed = _opened(old)
     slots = None if plan is None else _read_plan(plan, closed.adjacency, public["delta"])
     total = closed.renew(path, plan=slots, **public).total()
     budget = f"epsilon = {total['epsilon']!r}, delta = {total['delta']!r}"
@@ -80,9 +81,7 @@ def show(path: Path, as_json: bool) -> None:
 
     Example: ndis ledger show visits.ledger
     """
-    from ndis.ledger import Ledger
-
-    budget = Ledger(path)
+    budget = _opened(path)
     values: dict[str, Any] = {name.removeprefix("target_"): getattr(budget, name) for name in _SHOWN}
     left, entries = budget.remaining(), {"entries": budget.entries(), "head": budget.head()}
     releases, total, periods, both = budget.releases(), budget.total(), budget.periods, budget.left()
@@ -116,9 +115,7 @@ def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
 
     Example: ndis ledger verify visits.ledger --receipt sketch/receipt.json --head 12:9f86d0...
     """
-    from ndis.ledger import Ledger
-
-    budget = Ledger(path)
+    budget = _opened(path)
     heads = [*(_seal(file, budget.data_name) for file in receipt), *map(_head, head)]
     count = budget.verify(heads=heads)
     click.echo(f"{count} entries fit together" + (f", {len(heads)} receipts among them" if heads else ""))
@@ -130,10 +127,7 @@ def anchor(path: Path, output: Path | None) -> None:
 
     Example: ndis ledger anchor visits.ledger --output visits-2026-07.anchor
     """
-    from ndis.ledger import Ledger
-
-    budget = Ledger(path)
-    seal = budget.anchor()
+    seal = _opened(path).anchor()
     if output is None:
         click.echo(f"{seal['entry']}:{seal['head']}")
     else:
@@ -146,9 +140,7 @@ def export(path: Path, output: Path) -> None:
 
     Example: ndis ledger export visits.ledger --output budget.html
     """
-    from ndis.ledger import Ledger
-
-    report = Ledger(path).report()
+    report = _opened(path).report()
     text = report.to_json() if output.suffix.lower() == ".json" else report.to_html()
     write_file(output, text.encode() + b"\n", new=True)
 
@@ -158,6 +150,12 @@ ledger = Commands(
     commands=[create, renew, show, verify, anchor, export],
     help="Keep a privacy budget for one data set in one file.",
 )
+
+
+def _opened(path: Path) -> Ledger:
+    from ndis.ledger import Ledger
+
+    return Ledger(path)
 
 
 def _head(text: str) -> tuple[int, str]:

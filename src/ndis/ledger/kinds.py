@@ -13,8 +13,7 @@ from ndis._search import budget
 from ndis._validate import Adjacency, as_count, require
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, LedgerError, ParameterError
-from ndis.ledger.accounts import FAILURE_BITS, Request, Totals, plus, smallest_upper, units_up
-from ndis.ledger.filters import Renyi, Shifts
+from ndis.ledger.accounts import FAILURE_BITS, Renyi, Request, Shifts, Totals, plus, smallest_upper, units_up
 from ndis.profile import Order, PrivacyProfile
 
 

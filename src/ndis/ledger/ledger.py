@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -433,18 +434,12 @@ class Ledger:
     # ------------------------------------------------------------------ inside
 
     def _totals(self) -> dict[str, Any]:
-        return self._totals_at(self._store.last())
-
-    def _totals_at(self, last: Entry) -> dict[str, Any]:
-        return dict(last.totals) if last.number else history.no_requests(self._account)
+        return dict(self._store.last().totals) or history.no_requests(self._account)
 
     def _append(self, action: str, content: Mapping[str, Any], cost: Any = None, **how: Any) -> Entry:
         """Append an entry, and the totals after it."""
-
-        def after(last: Entry) -> dict[str, Any]:
-            return history.after(self._account, self._totals_at(last), action, content, cost)
-
-        return self._store.append(action, content, after, **how)
+        after = partial(history.after, self._account, action=action, content=content, cost=cost)
+        return self._store.append(action, content, lambda last: after(last.totals), **how)
 
     def _asked(self, source: Any) -> Request:
         """Describe a request, if its mechanism still meets its budget. That of the last fixed mechanism is kept."""

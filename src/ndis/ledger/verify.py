@@ -33,6 +33,7 @@ def after(
 
     The promise of a returned request stays: it only costs.
     """
+    totals = totals or no_requests(account)
     if action == "reserve":
         if "renewed" in totals:
             raise BudgetError("the ledger was renewed, and takes no more requests; ask the ledger of the next period")
@@ -75,7 +76,8 @@ def verify_entries(
         Entries that others know by number and digest.
     """
     account.certify()
-    totals, previous, number = no_requests(account), root, 0
+    totals: Mapping[str, Any] = {}
+    previous, number = root, 0
     missing = _one_digest_each(heads)
     if missing.pop(0, root) != root:
         raise LedgerError("the ledger is not the one that a receipt names: it was created with other values")

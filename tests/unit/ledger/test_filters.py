@@ -10,7 +10,7 @@ import pytest
 import ndis
 from helpers.ledgers import shift, sketch
 from ndis.errors import BudgetError, ParameterError
-from ndis.ledger.filters import certified_log_moment, log_budget
+from ndis.ledger.accounts import certified_log_moment, log_budget
 
 
 # Checks thm:shift-filter.
