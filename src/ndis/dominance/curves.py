@@ -39,7 +39,6 @@ _BITS = (256, 512, 1024, 2048)  # tried for the invariants of a pair
 _GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1000.0, 120)])
 _LOWEST = -20000.0  # log δ below which no float is asked for
 _CLEAR = -0.05  # a gap in log δ that makes a good witness
-_CLOSE = 0.02  # a gap in log δ below which the scan looks closer
 _MOST_POINTS = 80  # enclosures per curve in one proof
 _WIDTH = 1e-3
 _WITNESS_WIDTHS = (1e-3, 1e-10)
@@ -111,22 +110,10 @@ class _Scan(NamedTuple):
 
 def _scan(a: PairCurve, b: PairCurve) -> _Scan:
     points = max(a.pair.form.spread, b.pair.form.spread) * _GRID
-    for curve in (a, b):
-        if curve.directions.bounded:
-            edge = float(curve.directions.edge())
-            points = np.append(points, edge * (1.0 - 0.5 ** np.arange(1, 12)))
-    for _ in range(3):  # the second and third time with more points where the curves are close
-        points = np.unique(points)
-        theirs = b.pair.log_delta(points)
-        points, theirs = points[theirs > _LOWEST], theirs[theirs > _LOWEST]
-        mine = a.pair.log_delta(points)
-        scan = _Scan(points, mine, theirs, gap := mine - theirs)
-        if not gap.size or not -_CLOSE <= gap.min() < _CLOSE:
-            break
-        i = int(np.argmin(gap))
-        ends = scan.epsilon[max(i - 1, 0)], scan.epsilon[min(i + 1, gap.size - 1)]
-        points = np.append(scan.epsilon, np.linspace(*ends, 18)[1:-1])
-    return scan
+    theirs = b.pair.log_delta(points)
+    points, theirs = points[theirs > _LOWEST], theirs[theirs > _LOWEST]
+    mine = a.pair.log_delta(points)
+    return _Scan(points, mine, theirs, mine - theirs)
 
 
 # ---------------------------------------------------------------------- no
