@@ -182,28 +182,23 @@ def account_of(about: Mapping[str, Any], read: Callable[[str], Request]) -> Acco
 
 
 def opening(
-    epsilon: float,
-    delta: float,
-    data_name: str,
-    *,
-    adjacency: Adjacency,
-    plan: Any = None,
-    kind: str | None = None,
-    order: float | None = None,
+    about: Mapping[str, Any], *, plan: Any = None, kind: str | None = None, order: float | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots."""
+    """Certify a budget, and return what its ledger is made with: public values, and the profiles of slots.
+
+    `about` has `epsilon`, `delta`, `adjacency` and `data_name`.
+    """
     kinds = (SlotPlan.kind, Shifts.kind, Renyi.kind)
     chosen = kind or (None if plan is None else SlotPlan.kind)
     require(chosen in kinds, "kind", f"be {', '.join(map(repr, kinds[1:]))}, or come with a plan", repr(kind))
     if (plan is not None) != (chosen == SlotPlan.kind):
         raise ParameterError("plan", "be given for a ledger of kind 'plan', and only then", f"kind {chosen!r}")
     require(order is None or chosen == Renyi.kind, "order", "be given only for a ledger of kind 'renyi'", order)
-    target, profiles = budget(epsilon, delta), {}
+    target, profiles = budget(about["epsilon"], about["delta"]), {}
     if chosen == SlotPlan.kind:
-        slots = SlotPlan.of(*target, plan, adjacency)
+        slots = SlotPlan.of(*target, plan, about["adjacency"])
         account: Account = slots
         profiles = {slot.digest: slot.declared.text for slot in slots.slots.values()}
     else:
         account = Shifts.of(*target) if chosen == Shifts.kind else Renyi.of(*target, order)
-    about = {"kind": chosen, "epsilon": float(epsilon), "delta": float(delta), "adjacency": adjacency}
-    return {**about, "data_name": data_name, **account.about()}, profiles
+    return {**about, "kind": chosen, "epsilon": target[0], "delta": target[1], **account.about()}, profiles

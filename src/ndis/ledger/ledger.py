@@ -131,9 +131,8 @@ class Ledger:
             "add-remove" or "replace-one"; requests must have the same.
         """
         require(isinstance(data_name, str), "data_name", "be a text", type(data_name).__name__)
-        known = as_adjacency(adjacency)
-        about, profiles = opening(epsilon, delta, data_name, adjacency=known, plan=plan, kind=kind, order=order)
-        Store.create(path, about, profiles)
+        stated = {"epsilon": epsilon, "delta": delta, "adjacency": as_adjacency(adjacency), "data_name": data_name}
+        Store.create(path, *opening(stated, plan=plan, kind=kind, order=order))
         return cls(path)
 
     def renew(self, path: str | os.PathLike[str], *, epsilon: float, delta: float, **choice: Any) -> Ledger:
@@ -159,7 +158,8 @@ class Ledger:
         ...     second.total()
         {'periods': 2, 'epsilon': 1.5, 'delta': 2e-06, 'max_records': None}
         """
-        about, profiles = opening(epsilon, delta, self.data_name, adjacency=self.adjacency, **choice)
+        stated = {"epsilon": epsilon, "delta": delta, "adjacency": self.adjacency, "data_name": self.data_name}
+        about, profiles = opening(stated, **choice)
         Store.check_new(path)
         self.verify()
         before = self._totals().get("renewed")

@@ -113,11 +113,10 @@ class Store:
             pass
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> Store:
+    def create(cls, path: str | os.PathLike[str], about: Mapping[str, Any], profiles: Mapping[str, str]) -> None:
         """Write a new file; an existing one is never touched."""
         cls.check_new(path)
         write_file(path, _content({"created": now(), **about}, profiles), name="path", new=True)
-        return cls(path)
 
     @staticmethod
     def check_new(path: str | os.PathLike[str]) -> None:
@@ -150,23 +149,23 @@ class Store:
 
     def entries(self) -> Iterator[Entry]:
         """Return all entries, in order."""
-        with self._connection() as connection:  # at once, so that no reader keeps a writer waiting
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number").fetchall()
-        return map(_entry, rows)
+        return map(_entry, self._rows(f"SELECT {_COLUMNS} FROM entries ORDER BY number"))
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry by its number."""
-        with self._connection() as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE number = ?", (number,)).fetchone()
-        return None if row is None else _entry(row)
+        rows = self._rows(f"SELECT {_COLUMNS} FROM entries WHERE number = ?", number)
+        return _entry(*rows) if rows else None
 
     def profile(self, digest: str) -> str:
         """Return the JSON text of a profile by its digest."""
-        with self._connection() as connection:
-            row = connection.execute("SELECT json FROM profiles WHERE digest = ?", (digest,)).fetchone()
-        if row is None:
+        rows = self._rows("SELECT json FROM profiles WHERE digest = ?", digest)
+        if not rows:
             raise LedgerError("a profile that an entry names is missing from the file")
-        return str(row[0])
+        return str(rows[0][0])
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._connection() as connection:  # all at once, so that no reader keeps a writer waiting
+            return connection.execute(query, values).fetchall()
 
     # ------------------------------------------------------------------ writing
 

@@ -104,7 +104,8 @@ def verify_entries(
                 reserved = reservations.pop(content["reservation"], None)
                 if reserved is None or reserved.digest != content["digest"]:
                     raise LedgerError(f"entry {number} of the ledger commits what was not reserved")
-                owned = entry.action == "commit" or _owns(content.get("secret"), reserved)
+                owner = digest_of_secret(str(content.get("secret")))
+                owned = entry.action == "commit" or owner == reserved.content.get("owner")
                 need(owned, "gives back what it does not own")
                 cost = reserved.content["cost"]
             totals = after(account, totals, entry.action, content, cost)
@@ -116,11 +117,6 @@ def verify_entries(
     if missing:
         raise LedgerError(f"entry {min(missing)} of the ledger is missing: a receipt names it")
     return number
-
-
-def _owns(secret: Any, reserved: Entry) -> bool:
-    """Say if a secret is that of the owner of a reservation."""
-    return isinstance(secret, str) and digest_of_secret(secret) == reserved.content.get("owner")
 
 
 def _one_digest_each(heads: Iterable[tuple[int, str]]) -> dict[int, str]:

@@ -116,11 +116,12 @@ class GramMechanism(RowMechanism["GramRelease"]):
     @property
     def sensitivity(self) -> float:
         """Return how far neighbours may differ in Frobenius norm, rounded up: l², or √2·l² for a replaced record."""
-        return root_up(self._squared_sensitivity())
+        return root_up(squared_sensitivity(self._row_layout, self.adjacency))
 
     def profile(self) -> PrivacyProfile:
         """Return the guarantee at every ε, exactly: the worst neighbours are known."""
-        return shift_profile(root_up(self._squared_sensitivity() / Fraction(self.noise_std) ** 2), self.adjacency)
+        squared = squared_sensitivity(self._row_layout, self.adjacency)
+        return shift_profile(root_up(squared / Fraction(self.noise_std) ** 2), self.adjacency)
 
     def attained(self) -> tuple[Attained, ...]:
         """List neighbours on which the output has these exact profiles.
@@ -145,9 +146,6 @@ class GramMechanism(RowMechanism["GramRelease"]):
         return GramRelease(sample.values, receipt_of(self, private=sample.private, released=released))
 
     # ------------------------------------------------------------------ inside
-
-    def _squared_sensitivity(self) -> Fraction:
-        return squared_sensitivity(self._row_layout, self.adjacency)
 
     def _neighbours(self, words: str, squared_distance: Fraction) -> Attained:
         shift = root_down(squared_distance / Fraction(self.noise_std) ** 2)

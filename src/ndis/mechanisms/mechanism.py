@@ -286,7 +286,11 @@ class Receipt:
         as_choice("arithmetic of the receipt", values["arithmetic"], ARITHMETICS)
         as_adjacency(values["adjacency"])
         if "ledger" in values:
-            _check_seal(values["ledger"])
+            seal = only_keys("ledger of the receipt", values["ledger"], ("data_name", "entry", "head"))
+            good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
+            if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
+                rule = "have a name, a number and 64 hexadecimal digits"
+                raise ParameterError("ledger of the receipt", rule, "other values")
         if not re.fullmatch("([0-9a-f]{64})?", values["digest"]):
             raise ParameterError("digest of the receipt", "be 64 hexadecimal digits", "other text")
         return cls(**values)
@@ -333,14 +337,6 @@ _KINDS: tuple[tuple[str, Any, str], ...] = (
     ("version", str, "text"),
     ("digest", str, "text"),
 )
-
-
-def _check_seal(value: Any) -> None:
-    """Refuse what no ledger writes into a receipt."""
-    seal = only_keys("ledger of the receipt", value, ("data_name", "entry", "head"))
-    good = isinstance(seal["data_name"], str) and type(seal["entry"]) is int and isinstance(seal["head"], str)
-    if not (good and re.fullmatch("[0-9a-f]{64}", seal["head"])):
-        raise ParameterError("ledger of the receipt", "have a name, a number and 64 hexadecimal digits", "other values")
 
 
 def _bytes_of(values: Mapping[str, Any]) -> Iterator[bytes]:
