@@ -104,7 +104,6 @@ def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path
     from ndis.data.paths import files_of, kind_of_files
 
     schema, names = read_schema(file), names_of(columns)
-    assert schema is not None
     if isinstance(data, Path) and not header and kind_of_files(files_of(data)) == "csv":
         click.echo(_BY_ORDER, err=True)
         names = names or [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
@@ -117,10 +116,8 @@ def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path
     }
 
 
-def read_schema(file: Path | None) -> Schema | None:
-    """Return the schema of an option, if it is given."""
-    if file is None:
-        return None
+def read_schema(file: Path) -> Schema:
+    """Return the schema of an option."""
     from ndis.data.schema import Schema
 
     return Schema.from_toml(file)

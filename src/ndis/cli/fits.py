@@ -6,7 +6,7 @@ import csv
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,10 +15,6 @@ from ndis.cli import options as opt
 from ndis.cli.files import table_options
 from ndis.cli.output import as_json_text, print_values, write_answer
 from ndis.errors import ParameterError
-
-if TYPE_CHECKING:
-    from ndis.data.schema import Schema
-
 
 _PUBLIC = ("epsilon", "delta", "row_norm_bound", "target_bound", "adjacency", "schema", "ledger", "slot")
 
@@ -62,11 +58,15 @@ def regress(data: Path, target: str | None, method: str, output: Path | None, as
     others = [i for i in range(model.n_features_in_ + 1) if i != column]
     learned = getattr(model, "feature_names_in_", how["columns"] or others)
     coefficients = dict(zip(map(str, learned), model.coef_.tolist(), strict=True))
+    clipping: dict[str, Any] = {"target_bound": given["target_bound"]}
+    if stated is not None:
+        ends = stated.target.to_dict()
+        clipping = {"target_range": [ends["low"], ends["high"]]}
     values = {
         "target": target if stated is None else stated.target_name,
         "prediction": {"coefficients": coefficients, "intercept": model.intercept_},
         **({"penalty": model.penalty_} if method == "sketch" else _inference(model)),
-        **_clipping(stated, given["target_bound"]),
+        **clipping,
         **({} if stated is None else {"schema": stated.to_toml()}),
         "receipt": model.receipt_.to_dict(),
     }
@@ -113,14 +113,6 @@ def _inference(model: Any) -> dict[str, Any]:
         "residual_std": model.residual_std_,
         "notes": list(table.notes),
     }
-
-
-def _clipping(schema: Schema | None, target_bound: float | None) -> dict[str, Any]:
-    """Return the range to which the target was clipped, in its own units."""
-    if schema is None or schema.target is None:
-        return {"target_bound": target_bound}
-    ends = schema.target.to_dict()
-    return {"target_range": [ends["low"], ends["high"]]}
 
 
 @opt.command(

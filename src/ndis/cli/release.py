@@ -47,7 +47,7 @@ def calibrate_projection(schema: Path | None, as_json: bool, **given: Any) -> No
 
     Example: ndis calibrate projection --epsilon 1 --delta 1e-6 --sketch-size 200 --row-norm-bound 1
     """
-    public = _public(read_schema(schema), given)
+    public = _public(None if schema is None else read_schema(schema), given)
     mechanism = sketch_mechanism(public)
     values: dict[str, Any] = {"mechanism": type(mechanism).__name__}
     values |= {key: mechanism.arguments()[key] for key in public}

@@ -273,12 +273,8 @@ class Ledger:
             rule = f"have adjacency {self.adjacency!r}, like the ledger"
             raise ParameterError("request", rule, repr(asked.profile.adjacency))
         require(slot is None or isinstance(slot, str), "slot", "be a text", type(slot).__name__)
-        return {
-            "slot": slot,
-            "profile": asked.digest,
-            "cost": self._account.cost(slot, asked),
-            "max_records": asked.max_records,
-        }
+        cost = self._account.cost(slot, asked)
+        return {"slot": slot, "profile": asked.digest, "cost": cost, "max_records": asked.max_records}
 
     def commit(self, reservation: Entry) -> Entry:
         """Record that the release of a reservation came out."""

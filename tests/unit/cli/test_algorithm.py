@@ -14,7 +14,7 @@ import pytest
 import ndis
 from helpers.cases import crossed
 from helpers.command import run
-from ndis.cli.algorithm import NamedAlgorithm, load
+from ndis.cli.audit import NamedAlgorithm, load
 from ndis.errors import ParameterError
 
 SOURCE = str(Path(ndis.__file__).parents[1])
@@ -62,9 +62,7 @@ def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("where", "workers"),
-    crossed(
-        ["next to the file", "current folder"], [1, 2], keep=[("next to the file", 2), ("current folder", 1)]
-    ),
+    crossed(["next to the file", "current folder"], [1, 2], keep=[("next to the file", 2), ("current folder", 1)]),
 )
 def test_the_standard_library_is_not_shadowed(folder, tmp_path_factory, where, workers):
     here = folder if where == "current folder" else tmp_path_factory.mktemp("elsewhere")
