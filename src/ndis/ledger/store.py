@@ -104,7 +104,7 @@ class Store:
     """A store is the file. It keeps nothing in memory between calls, so any number of processes may use it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()  # the same file, wherever the process goes
         if not self.path.is_file():
             remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
             raise ParameterError("ledger", "be an existing ledger file", repr(str(path)), remedy)
@@ -269,18 +269,25 @@ def _content(about: Mapping[str, Any], profiles: Mapping[str, str]) -> bytes:
 
 
 def _refuse_network(path: Path) -> None:
-    """Refuse a place that several hosts may mount at once: their locks do not hold, and a slot could be spent twice."""
-    place, kind, length = path.resolve().parent, "", -1
+    """Refuse a place that several hosts may mount at once: their locks do not hold, and a slot could be spent twice.
+
+    A file that is mounted by itself is refused too: whoever opens it under its other name finds no journal beside it.
+    """
+    place, kind, length = path.resolve(), "", -1
     with suppress(OSError):
         for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines():
             words = line.split()
-            mount = Path(words[4].replace("\\040", " "))
+            mount = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), words[4]))
             if place.is_relative_to(mount) and len(mount.parts) >= length:
                 kind, length = words[words.index("-") + 1], len(mount.parts)
     if _NETWORK.fullmatch(kind):
         raise LedgerError(
             f"the ledger {str(path)!r} is on a network file system ({kind}), where two hosts may spend a budget twice; "
             "keep it on a local disk of one host, and release there"
+        )
+    if length == len(place.parts):
+        raise LedgerError(
+            f"the ledger {str(path)!r} is mounted without its folder; mount the folder, which has its journal"
         )
 
 

@@ -184,3 +184,17 @@ def test_a_process_killed_before_any_line_leaves_a_sound_ledger(tmp_path, step):
         drawings.add((drawn, len(actions)))
         line += step
     assert {(False, 0), (True, 1), (True, 2)} <= drawings  # before, between and after
+
+
+def test_a_process_that_goes_to_another_folder_spends_from_the_file_that_it_opened(tmp_path, monkeypatch):
+    """A copy of the same ledger under the same name lies there, and nothing else tells the two apart."""
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    ledger = ndis.Ledger.create("x.db", epsilon=3.0, delta=1e-6, plan={"a": (MECHANISM, 2)})
+    ledger.backup(tmp_path / "there" / "x.db")
+    monkeypatch.chdir(tmp_path / "there")
+    ledger.reserve("a", MECHANISM)
+    pickle.loads(pickle.dumps(ledger)).reserve("a", MECHANISM)
+    assert ndis.Ledger("x.db").remaining() == {"a": 2}
+    assert ndis.Ledger(tmp_path / "here" / "x.db").remaining() == {"a": 0}

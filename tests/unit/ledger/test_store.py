@@ -198,6 +198,20 @@ def test_a_network_file_system_is_refused(kind, refused, plan, tmp_path, monkeyp
     assert plan.verify() == (0 if refused else 1)  # it can still be read
 
 
+@pytest.mark.parametrize(("kind", "message"), [("nfs4", "network file system"), ("ext4", "without its folder")])
+def test_a_file_that_is_mounted_by_itself_is_not_written(kind, message, tmp_path, monkeypatch):
+    """As containers mount one file: the folder around it is another one, and so is the place of the journal."""
+    place = tmp_path / "a b\tc\\d"
+    place.mkdir()
+    ledger = ndis.Ledger.create(place / "x.db", epsilon=1.0, delta=1e-6, kind="shifts")
+    escaped = str(place / "x.db").replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011")
+    monkeypatch.setattr(store_module, "_MOUNTS", tmp_path / "mounts")
+    (tmp_path / "mounts").write_text(MOUNTS.format(place=escaped, kind=kind))
+    with pytest.raises(LedgerError, match=message):
+        ledger.reserve(None, shift(0.1))
+    assert ledger.verify() == 0
+
+
 READER = """
 import os
 from ndis.ledger import Ledger
