@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_STATED = ("mechanism", "epsilon", "delta", "adjacency")
 SPENT = "the ledger had reserved this release, and what it reserved counts as spent"  # after an interrupt
 
 
@@ -80,7 +81,6 @@ class Charge:
     def __init__(self, ledger: Ledger, slot: str | None, mechanism: Any, reserved: Entry | None) -> None:
         self._ledger, self._slot, self._mechanism, self._reserved = ledger, slot, mechanism, reserved
         self._thread = threading.get_ident()
-        self._own: set[bool] = set()  # whether releases of this thread were those of the mechanism
 
     @contextmanager
     def _watching(self) -> Iterator[Charge]:
@@ -92,10 +92,8 @@ class Charge:
             raise KeyboardInterrupt(*([SPENT] if self._reserved else [])) from None
 
     def _announced(self, mechanism: Any) -> None:
-        if threading.get_ident() == self._thread:
-            self._own.add(type(mechanism) is type(self._mechanism) and mechanism == self._mechanism)
-            if mechanism is self._mechanism:
-                self._read()
+        if threading.get_ident() == self._thread and mechanism is self._mechanism:
+            self._read()
 
     def _read(self) -> Entry:
         """Go to the state "reading": reserve if nothing is reserved yet."""
@@ -132,13 +130,18 @@ class Charge:
 
     def _checked(self, receipt: Receipt) -> Receipt:
         require(receipt.private, "release", "be private to be paid by a ledger", "one that a seed made")
-        if isinstance(self._mechanism, CertifiedMechanism) and self._own == {False}:
-            raise ParameterError("release", "be that of the mechanism that was charged", receipt.mechanism)
-        for name, own in (("epsilon", "target_epsilon"), ("delta", "target_delta"), ("adjacency", "adjacency")):
-            value, stated = getattr(self._mechanism, own, None), getattr(receipt, name)
-            if value not in (None, stated):
+        own = self._mechanism
+        charged = {name: getattr(own, f"target_{name}", None) for name in ("epsilon", "delta")}
+        charged |= {"adjacency": getattr(own, "adjacency", None)}
+        if isinstance(own, CertifiedMechanism):  # its receipt has all its numbers
+            charged |= {name: value for name, value in own.arguments().items() if isinstance(value, int | float | str)}
+            if hasattr(own, "release") and not hasattr(own, "model"):
+                charged = {"mechanism": type(own).__name__, **charged}
+        stated = {**receipt.parameters, **{name: getattr(receipt, name) for name in _STATED}}
+        for name, value in charged.items():
+            if value not in (None, stated.get(name)):
                 rule = f"be that of the mechanism that was charged, with {name} {value!r}"
-                raise ParameterError("release", rule, repr(stated))
+                raise ParameterError("release", rule, repr(stated.get(name)))
         return receipt
 
 

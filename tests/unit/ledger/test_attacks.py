@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import sys
 
+import numpy as np
 import pytest
 
 import ndis
@@ -56,13 +57,36 @@ def test_a_charge_seals_no_release_of_another_mechanism_with_the_same_target(led
     """A sketch for the same ε and δ has another curve, which the slot does not dominate."""
     sketch = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=5, row_norm_bound=1.0)
     with (
-        pytest.raises(ParameterError, match="release must be that of the mechanism that was charged; got RandomProj"),
+        pytest.raises(ParameterError, match="charged, with mechanism 'GaussianMechanism'; got 'RandomProj"),
         ledger.charge("a", MECHANISM) as charge,
     ):
-        charge.seal(sketch.release([[0.5]], schema=ndis.Schema({"a": (0, 1)})))
+        charge.seal(sketch.release(np.array([[0.5]])))
     again = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     with ledger.charge("a", MECHANISM) as charge:
         assert charge.seal(again.release(1.0)).receipt.ledger["entry"] == 2  # an equal mechanism is the same one
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["beside its own", "from before the block"])
+def test_no_order_of_releases_lets_a_charge_seal_that_of_another_mechanism(ledger, own):
+    sketch = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=5, row_norm_bound=1.0)
+    other = sketch.release(np.array([[0.5]]))
+    with ledger.charge("a", MECHANISM) as charge:
+        if own:
+            MECHANISM.release(1.0)
+            other = sketch.release(np.array([[0.5]]))
+        with pytest.raises(ParameterError, match="with mechanism 'GaussianMechanism'; got 'RandomProjection'"):
+            charge.seal(other)
+
+
+def test_a_charge_seals_no_release_of_its_kind_with_other_numbers(tmp_path):
+    """The smaller sketch has a ridge that the larger one needs, and states the same ε and δ."""
+    large = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=5, row_norm_bound=1.0)
+    small = ndis.RandomProjection(**large.arguments() | {"sketch_size": 4})
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, plan={"a": (small, 1)})
+    with ledger.charge("a", small) as charge:
+        with pytest.raises(ParameterError, match="with sketch_size 4; got 5"):
+            charge.seal(large.release(np.array([[0.5]])))
+        assert charge.seal(small.release(np.array([[0.5]]))).receipt.ledger["entry"] == 1
 
 
 # ---------------------------------------------------------------------- the file
