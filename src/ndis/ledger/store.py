@@ -271,7 +271,7 @@ def _content(about: Mapping[str, Any], profiles: Mapping[str, str]) -> bytes:
 def _refuse_network(path: Path) -> None:
     """Refuse a place that several hosts may mount at once: their locks do not hold, and a slot could be spent twice.
 
-    A file that is mounted by itself is refused too: whoever opens it under its other name finds no journal beside it.
+    A file that is mounted by itself is refused too: under its other name it has no journal next to it.
     """
     place, kind, length = path.resolve(), "", -1
     with suppress(OSError):
