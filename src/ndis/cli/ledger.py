@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,9 +16,6 @@ from ndis.cli.output import print_values
 from ndis.cli.release import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
 from ndis.pages.text import printable
-
-if TYPE_CHECKING:
-    from ndis.ledger import Ledger
 
 _LEDGER = argument("path", "LEDGER")
 _SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
@@ -152,7 +149,7 @@ ledger = Commands(
 )
 
 
-def _opened(path: Path) -> Ledger:
+def _opened(path: Path) -> Any:
     from ndis.ledger import Ledger
 
     return Ledger(path)

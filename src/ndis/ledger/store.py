@@ -286,9 +286,7 @@ def _refuse_network(path: Path) -> None:
             "keep it on a local disk of one host, and release there"
         )
     if length == len(place.parts):
-        raise LedgerError(
-            f"the ledger {str(path)!r} is mounted without its folder; mount the folder, which has its journal"
-        )
+        raise LedgerError(f"the ledger {str(path)!r} is mounted without its folder, which has its journal; mount that")
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
