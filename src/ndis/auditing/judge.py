@@ -14,7 +14,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ndis.auditing.claim import Claim
 from ndis.auditing.witness import SIDES, Side, Witness, best_event
@@ -25,6 +25,8 @@ from ndis.spectrum import certified
 from ndis.spectrum.origins import enclose as enclose_origins
 
 Item = TypeVar("Item")
+Make = Callable[[], PrivacyProfile]
+Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point, orders outermost
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
 _SAME_RANK = 9  # decimals of log δ; a smaller difference does not put one candidate before another
@@ -50,7 +52,7 @@ class Candidate:
 
     neighbours: str
     order: str
-    make: Callable[[], PrivacyProfile]
+    make: Make
     side: Side
     epsilon: float
     delta: float
@@ -111,27 +113,38 @@ def log_excess(log_delta: float, delta: float) -> float:
     return log_delta - math.log(delta) if delta > 0.0 else math.inf
 
 
-def both_orders(neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim) -> Iterator[Candidate]:
-    """Yield a candidate for each order of a pair at each claimed point.
+def screened(profile: PrivacyProfile, claim: Claim) -> Scores:
+    """Screen both orders of a pair at each claimed point."""
+    return [screen(profile, side, epsilon) for side in SIDES for epsilon, _ in claim.points]
+
+
+def both_orders(
+    neighbours: str, words: tuple[str, str], make: Make, claim: Claim, scores: Scores, **more: Any
+) -> Iterator[Candidate]:
+    """Yield a candidate for each order of a pair at each claimed point, from their scores."""
+    places = [(side, order, point) for side, order in zip(SIDES, words, strict=True) for point in claim.points]
+    for (side, order, point), score in zip(places, scores, strict=True):
+        yield Candidate(neighbours, order, make, side, *point, *score, **more)
+
+
+def of_profile(neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim) -> Iterator[Candidate]:
+    """Yield the candidates of a profile.
 
     A probability of failure is an allowance that no pair of outputs shows. It is left out.
     """
     profile = replace(profile, failure_probability=0.0)
-    for side, order in zip(SIDES, words, strict=True):
-        for epsilon, delta in claim.points:
-            yield Candidate(neighbours, order, lambda: profile, side, epsilon, delta, *screen(profile, side, epsilon))
+    return both_orders(neighbours, words, lambda: profile, claim, screened(profile, claim))
 
 
-def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.0) -> tuple[float, float]:
+def screen(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[float, float]:
     """Return (log δ, slack) in floats: log δ(ε) lies below the sum, and the verdict never rests on it.
 
-    `blur` bounds how far the loss of the pair may be off. If floats cannot tell, the slack is infinite, and the judge
-    asks for a certificate.
+    If floats cannot tell, the slack is infinite, and the judge asks for a certificate.
     """
     blurs = [(*group.blur(side), group.count) for group in profile.groups]
     uncertainty = max(one for one, _, _ in blurs)
     # whitening in floats moved the loss by about this much of its own size
-    moved = blur + 4.0 * uncertainty * (math.fsum(n * size for _, size, n in blurs) + math.fabs(epsilon))
+    moved = 4.0 * uncertainty * (math.fsum(n * size for _, size, n in blurs) + math.fabs(epsilon))
     try:
         value = float(profile.log_delta(epsilon, order=side))
         if not math.isfinite(moved):
