@@ -113,9 +113,15 @@ def log_excess(log_delta: float, delta: float) -> float:
     return log_delta - math.log(delta) if delta > 0.0 else math.inf
 
 
-def screened(profile: PrivacyProfile, claim: Claim) -> Scores:
+def screened(profile: PrivacyProfile, claim: Claim, blur: float = 0.0) -> Scores:
     """Screen both orders of a pair at each claimed point."""
-    return [screen(profile, side, epsilon) for side in SIDES for epsilon, _ in claim.points]
+    scores = []
+    for side in SIDES:
+        for epsilon, delta in claim.points:
+            value, slack = screen(profile, side, epsilon, blur)
+            # less than any float breaks a claim of δ = 0
+            scores.append((value, math.inf if blur > 0.0 and delta == 0.0 and value == -math.inf else slack))
+    return scores
 
 
 def both_orders(
@@ -136,15 +142,16 @@ def of_profile(neighbours: str, words: tuple[str, str], profile: PrivacyProfile,
     return both_orders(neighbours, words, lambda: profile, claim, screened(profile, claim))
 
 
-def screen(profile: PrivacyProfile, side: Side, epsilon: float) -> tuple[float, float]:
+def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.0) -> tuple[float, float]:
     """Return (log δ, slack) in floats: log δ(ε) lies below the sum, and the verdict never rests on it.
 
-    If floats cannot tell, the slack is infinite, and the judge asks for a certificate.
+    `blur` bounds how far the loss of the pair may be off. If floats cannot tell, the slack is infinite, and the judge
+    asks for a certificate.
     """
     blurs = [(*group.blur(side), group.count) for group in profile.groups]
     uncertainty = max(one for one, _, _ in blurs)
     # whitening in floats moved the loss by about this much of its own size
-    moved = 4.0 * uncertainty * (math.fsum(n * size for _, size, n in blurs) + math.fabs(epsilon))
+    moved = blur + 4.0 * uncertainty * (math.fsum(n * size for _, size, n in blurs) + math.fabs(epsilon))
     try:
         value = float(profile.log_delta(epsilon, order=side))
         if not math.isfinite(moved):

@@ -200,10 +200,15 @@ class AuditReport(Page):
         lines += [f"claim: {self.claim}", f"verdict: {self.verdict}"]
         if self.witness is not None:
             w = self.witness
+            sure = ", which is less with certainty" if self.refuted else ""
             lines += [
                 f"worst pair: {w.neighbours}; {w.order}",
-                f"δ at ε = {w.epsilon!r} lies in [{w.enclosure.lower!r}, {w.enclosure.upper!r}]; claimed {w.delta!r}",
+                f"δ at ε = {w.epsilon!r} lies in {list(w.enclosure)}; claimed {w.delta!r}{sure}",
             ]
+            lines += [f"event: {' '.join(w.event.split())}"] if self.refuted else []
+        if self.witness is not None and self.epsilon_refuted is not None:
+            every, largest = self.epsilon_refuted == math.inf, f"largest ε refuted: {self.epsilon_refuted!r}"
+            lines.append(f"at δ = {self.witness.delta!r} {'every ε is refuted' if every else largest}")
         return "\n".join(lines)
 
     # ------------------------------------------------------------------ files

@@ -10,7 +10,7 @@ import pytest
 import ndis
 from helpers.audits import CLAIM
 from ndis.auditing import AddRows, AuditReport, Claim, Search, audit
-from ndis.auditing.candidates.laws import OutputLaw, certified_pair
+from ndis.auditing.candidates.laws import OutputLaw, certified_pair, screening_pair
 from ndis.auditing.judge import screen
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -23,7 +23,7 @@ def edge_variance():
 
 @pytest.mark.parametrize("scale", [1.0, 1e8, 1e16])
 def test_units_of_a_coordinate_hide_nothing(scale):
-    """A change counts in standard deviations of its own coordinate, not in the units of the largest."""
+    """What a low-rank screen leaves out counts in standard deviations, not in the units of the largest."""
 
     def law(data):
         return np.zeros(2), np.diag([scale, 1.0] if len(data) == 3 else [scale * (1 + 1e-6), 1.5])
@@ -42,10 +42,11 @@ def test_the_screen_lies_above_the_certificate():
         step = scale * random.normal(size=d) * 10 ** random.uniform(-5, 0)
         base, other = (OutputLaw(np.zeros(d), 0.5 * (c + c.T)) for c in (cov, cov + np.outer(step, step)))
         try:
-            profile = PrivacyProfile(certified_pair(other, base))
+            pair, blur = screening_pair(other, base)
+            exact = PrivacyProfile(certified_pair(other, base))
             for side in ("remove", "add"):
-                value, slack = screen(profile, side, 1.0)
-                lower = profile.certify(1.0, order=side, relative_width=1e-6).lower
+                value, slack = screen(PrivacyProfile(pair), side, 1.0, blur)
+                lower = exact.certify(1.0, order=side, relative_width=1e-6).lower
                 assert lower == 0.0 or slack == math.inf or math.log(lower) <= value + slack
         except ndis.PrecisionError:
             continue  # no covariance within floats

@@ -21,7 +21,7 @@ import numpy as np
 from ndis._validate import as_size, require
 from ndis.auditing.candidates import laws
 from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
-from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
+from ndis.auditing.candidates.edits import DataSet, Edit, digest, parts_of, row_count
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw
 from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
@@ -29,6 +29,7 @@ from ndis.auditing.judge import Candidate, Candidates, Scores, Seen, Tested, bot
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pages.text import several
+from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
 Answer = Generator[Tested, None, list[float]]  # candidates, and in the end the best log δ of each edit
@@ -57,14 +58,10 @@ def from_algorithm(
     if data is None:
         data = _drawn(domain, int(min(max(least + 1, _DRAWN), most)), np.random.default_rng(search.random_state))
         name = data_words(data)
-    given_sets = [rule for rule in rules if isinstance(rule, GivenSets)]
-    for rule in given_sets:
-        rule.check(data)
-    if not given_sets:
-        count = row_count(data)
-        require((about.min_rows or 0) <= count <= most, "data", "have from min_rows to max_rows rows", "fewer or more")
-        rules = [rule for rule in rules if count > least or not isinstance(rule, RemoveEach)]
-        rules = [rule for rule in rules if replaces or count < most or not isinstance(rule, AddAdversarial)]
+    count = row_count(data)
+    require((about.min_rows or 0) <= count <= most, "data", "have from min_rows to max_rows rows", "fewer or more")
+    rules = [rule for rule in rules if count > least or not isinstance(rule, RemoveEach)]
+    rules = [rule for rule in rules if replaces or count < most or not isinstance(rule, AddAdversarial)]
     base = _law(algorithm, data)
     _check_same(base, _law(algorithm, data))
     here = _Around(algorithm, data, base, claim, name)
@@ -93,7 +90,7 @@ def from_algorithm(
     how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
     how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
     missing = _ALL_OTHERS if others is None else _FEW_OTHERS
-    given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
+    given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach) for rule in rules)
     return Candidates(counted(run(), progress, "neighbours"), how, (missing,), seen, given_only and domain is None)
 
 
@@ -197,7 +194,7 @@ def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw
     if edit is None:
         return laws.law_of(algorithm, copy.deepcopy(data))
     try:
-        return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+        return laws.law_of(algorithm, edit.apply(data))
     except ParameterError as error:
         name, _, rule = str(error).partition(" must ")
         raise ParameterError(f"{name} on a neighbour", *rule.split("; got ", 1)) from error.__cause__
@@ -224,15 +221,16 @@ class _Around:
         """Return the law on a neighbour, with the numbers of the base where rounding explains the difference."""
         return laws.like(_law(self.algorithm, self.data, edit), self.base)
 
-    def profile(self, edit: Edit, other: OutputLaw) -> PrivacyProfile:
+    def profile(self, edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
         """Make `remove` the output with the record: the output on the data, unless the edit adds a record."""
-        pair, added = laws.certified_pair(other, self.base), edit.remove is None and edit.add is not None
-        return PrivacyProfile(pair if added else pair.reversed())
+        added = edit.remove is None and edit.add is not None
+        return PrivacyProfile(other_from_base if added else other_from_base.reversed())
 
     def score(self, edit: Edit) -> Outcome:
         """Return the scores of a neighbour, and say if the noise stays."""
         other = self.law(edit)
-        return screened(self.profile(edit, other), self.claim), laws.same_noise(other, self.base)
+        pair, blur = laws.screening_pair(other, self.base)
+        return screened(self.profile(edit, pair), self.claim, blur), laws.same_noise(other, self.base)
 
     def tested(self, edits: list[Edit], run: Pool, seen: Seen) -> Answer:
         """Yield the candidates of some neighbours, and note if the noise depends on the data."""
@@ -247,13 +245,13 @@ class _Around:
 
     def _candidates(self, edit: Edit, scores: Scores) -> Iterator[Candidate]:
         other = functools.cache(lambda: self.law(edit))
-        make = functools.cache(lambda: self.profile(edit, other()))
+        make = functools.cache(lambda: self.profile(edit, laws.certified_pair(other(), self.base)))
 
         def confirm() -> None:
             _check_same(self.base, _law(self.algorithm, self.data))
             _check_same(other(), self.law(edit))
 
-        words = WITH_RECORD if edit.whole is None and (edit.remove is None or edit.add is None) else EXCHANGED
+        words = WITH_RECORD if edit.remove is None or edit.add is None else EXCHANGED
         elsewhere = f"{self.name}, and the same"
         label = edit.label if self.name == _THE_DATA else edit.label.replace("the data, and the data", elsewhere)
         bar = lambda delta: laws.bar(other(), self.base)(delta)  # noqa: E731
