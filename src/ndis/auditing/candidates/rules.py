@@ -239,7 +239,8 @@ class Search:
             return [*([] if replaces else [RemoveEach()]), *worst]
         rules = list(self.neighbours) if isinstance(self.neighbours, list | tuple) else [self.neighbours]
         if not rules or not all(hasattr(rule, "proposals") for rule in rules):
-            raise ParameterError("neighbours", "be a rule of ndis.auditing, or a list of rules", ", ".join(type(rule).__name__ for rule in rules) or "none")
+            given = ", ".join(type(rule).__name__ for rule in rules) or "none"
+            raise ParameterError("neighbours", "be a rule of ndis.auditing, or a list of rules", given)
         for rule in rules:
             if rule.adjacency != claim.adjacency:
                 wanted = f"be that of the claim, {claim.adjacency!r}"
