@@ -189,21 +189,14 @@ def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
 
     These are all candidates that may lie above the claim, and the closest `_KEPT` of the others.
     """
-    tried = number = 0
-    above: list[Candidate] = []
-    below: list[tuple[tuple[float, float], int, Candidate]] = []
+    tried, above, below = 0, list[Candidate](), list[Candidate]()
     for count, candidates in tested:
         tried += count
-        for candidate in candidates:
-            if candidate.above:
-                above.append(candidate)
-                continue
-            number -= 1  # among equals the first one stays
-            put = heapq.heappush if len(below) < _KEPT else heapq.heappushpop
-            put(below, (candidate.rank, number, candidate))
-    ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
+        fresh = list(candidates)
+        above += [one for one in fresh if one.above]
+        below = heapq.nlargest(_KEPT, [*below, *(one for one in fresh if not one.above)], key=lambda one: one.rank)
     # among pairs that floats do not tell apart the first one stays first: a pair of the data before one of other data
-    return tried, sorted([*above, *ordered], key=lambda c: tuple(round(x, _SAME_RANK) for x in c.rank), reverse=True)
+    return tried, sorted([*above, *below], key=lambda c: tuple(round(x, _SAME_RANK) for x in c.rank), reverse=True)
 
 
 # ---------------------------------------------------------------------- one pair against one claimed point
