@@ -11,6 +11,7 @@ MINUS = "\u2212"  # as wide as a plus sign
 _SPACE = "\u00a0"  # no line ends at this space
 
 _DIGITS = 4
+_LARGEST_EXPONENT = 700.0  # of e, within floats
 _EXACT = 800  # more digits than a float has
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -40,6 +41,17 @@ def equation(name: str, x: float) -> str:
     'δ = 10⁻⁶'
     """
     return f"{name} = {plain(x)}".replace(" ", _SPACE)
+
+
+def promise(epsilon: float, delta: float) -> str:
+    """Say what (ε, δ)-differential privacy promises about one record.
+
+    >>> promise(1.0, 1e-6)
+    'one record makes no result more than 2.719 times as likely, up to an extra chance of 10⁻⁶'
+    """
+    times = at_most(math.exp(epsilon)) if epsilon < _LARGEST_EXPONENT else "any number of"
+    extra = f", up to an extra chance of {plain(delta)}" if delta else ""
+    return f"one record makes no result more than {times} times as likely{extra}"
 
 
 def at_least(x: float, *, above: float | None = None) -> str:

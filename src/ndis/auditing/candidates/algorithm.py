@@ -37,7 +37,7 @@ Outcome = tuple[Scores, bool]  # the scores of an edit, and if the noise stays
 Pool = Callable[[list[Edit]], Iterable[Outcome | None]]  # None for an edit on which the algorithm raised
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
-_EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
+_EXACT_NOTE = "the arithmetic of the algorithm: its numbers are taken as exact, up to the rounding of a few operations"
 _THE_DATA = "the data"
 _LATE = "time for other data sets ran out before all were tried; Search(seconds=…) or --seconds gives more"
 _DRAWN = 20  # rows that stand for the data if none are given
@@ -66,7 +66,7 @@ def from_algorithm(
     _check_same(base, _law(algorithm, data))
     here = _Around(algorithm, data, base, claim, name)
     pool = _pool(here.score, workers)
-    seen = Seen([_EXACT_NOTE])
+    seen = Seen()
     others = None
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None
@@ -89,9 +89,9 @@ def from_algorithm(
 
     how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
     how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
-    missing = _ALL_OTHERS if others is None else _FEW_OTHERS
     given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach) for rule in rules)
-    return Candidates(counted(run(), progress, "neighbours"), how, (missing,), seen, given_only and domain is None)
+    missing = (_FEW_OTHERS if others is not None else _ALL_OTHERS, _EXACT_NOTE)
+    return Candidates(counted(run(), progress, "neighbours"), how, missing, seen, given_only and domain is None)
 
 
 def _driven(proposals: Generator[Any, list[float], None], answer: Callable[[Any], Answer]) -> Iterator[Tested]:
