@@ -117,14 +117,16 @@ class TrainingLoop:
         if len(given) != 1:
             names = "noise_multiplier, noise_std or schedule"
             raise ParameterError(names, "be given, one of them", " and ".join(given) or "none")
+        for name in ("schedule", "history", "public"):
+            require(isinstance(getattr(self, name), tuple | list), name, "be a list", repr(getattr(self, name)))
         for name in ("schedule", "history"):
             stages = DPSGD.from_schedule(getattr(self, name)).stages if getattr(self, name) else ()
             object.__setattr__(self, name, tuple((s.noise_multiplier, s.sampling_rate, s.steps) for s in stages))
         if self.schedule:
             object.__setattr__(self, "steps", sum(row[2] for row in self.schedule))
-        for name, check in _CHECKS.items():
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check(name, getattr(self, name)))
+        for one in (one for one in fields(self) if one.name in _CHECKS):
+            if getattr(self, one.name) is not None or one.default is not None:
+                object.__setattr__(self, one.name, _CHECKS[one.name](one.name, getattr(self, one.name)))
         for name, choices in (("sampler", SAMPLERS), ("clipping", _CLIPPING), ("normaliser", _NORMALISERS)):
             as_choice(name, getattr(self, name), choices)
         as_adjacency(self.adjacency)

@@ -304,3 +304,10 @@ def test_a_page_of_a_loop_says_what_is_proved(sampler, words):
     )
     page = text_of(audit_training(loop).audit.to_html())
     assert re.search(f"What theorems prove for all data is {words}[^;]*; the claim says ε = 0.51[0-9]* there", page)
+
+
+@pytest.mark.parametrize("name", ["steps", "micro_batches", "parameters", "clipping_norm"])
+def test_a_number_that_every_loop_has_is_not_left_open(name):
+    stated = {"sampler": "poisson", "noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 10, name: None}
+    with pytest.raises(ParameterError, match=name):
+        TrainingLoop(**stated)
