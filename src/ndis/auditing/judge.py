@@ -13,6 +13,7 @@ import math
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -204,12 +205,15 @@ def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
 
 def enclose(profile: PrivacyProfile, side: Side, epsilon: float) -> Enclosure:
     """Enclose δ(ε) as finely as possible; the answer is [0, 1] if nothing better is certain."""
-    for width in _COMPOSED_WIDTHS if profile.composed else _WIDTHS:
-        try:
-            return profile.certify(epsilon, relative_width=width, order=side)
-        except PrecisionError:
-            continue
-    return Enclosure(0.0, 1.0)
+    widths = _COMPOSED_WIDTHS if profile.composed else _WIDTHS
+    return next(_boxes(profile, side, epsilon, widths), Enclosure(0.0, 1.0))
+
+
+def _boxes(profile: PrivacyProfile, side: Side, epsilon: float, widths: tuple[float, ...]) -> Iterator[Enclosure]:
+    """Yield the enclosures of δ(ε) that the widths lead to."""
+    for width in widths:
+        with suppress(PrecisionError):
+            yield profile.certify(epsilon, relative_width=width, order=side)
 
 
 def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -> bool | None:
@@ -225,16 +229,9 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
         return certified.exceeds(profile.groups[0].pair(side), epsilon, delta)
     if delta == 0.0 and _unbounded(profile, side):
         return True
-    for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
-        try:
-            box = profile.certify(epsilon, relative_width=width, order=side)
-        except PrecisionError:
-            return None
-        if box.lower > delta:
-            return True
-        if box.upper <= delta:
-            return False
-    return None
+    widths = _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW)
+    boxes = _boxes(profile, side, epsilon, widths)
+    return next((box.lower > delta for box in boxes if box.lower > delta or box.upper <= delta), None)
 
 
 def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *, known: float | None) -> float | None:

@@ -31,6 +31,9 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("noise_multiplier", "noise_std", "clipping_norm"), partial(as_within, exponent=200)),
     **dict.fromkeys(_SIZES, as_size),
     "sampling_rate": lambda name, value: as_rate(value, name=name),
+    "sampler": partial(as_choice, choices=SAMPLERS),
+    "clipping": partial(as_choice, choices=_CLIPPING),
+    "normaliser": partial(as_choice, choices=_NORMALISERS),
 }
 REFUTED, SOUND, UNKNOWN = "refuted", "sound", "no guarantee known"
 
@@ -127,8 +130,6 @@ class TrainingLoop:
         for one in (one for one in fields(self) if one.name in _CHECKS):
             if getattr(self, one.name) is not None or one.default is not None:
                 object.__setattr__(self, one.name, _CHECKS[one.name](one.name, getattr(self, one.name)))
-        for name, choices in (("sampler", SAMPLERS), ("clipping", _CLIPPING), ("normaliser", _NORMALISERS)):
-            as_choice(name, getattr(self, name), choices)
         as_adjacency(self.adjacency)
         require(isinstance(self.drop_last, bool), "drop_last", "be true or false", repr(self.drop_last))
         if not all(word in _PUBLIC for word in self.public):

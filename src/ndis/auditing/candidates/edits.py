@@ -110,13 +110,19 @@ class DataSet:
         return with_targets("data", *arrays, names=names)
 
 
+def as_numbers(name: str, values: Any, kinds: str = "uif") -> Any:
+    """Check that values are an array of numbers. A message quotes no entry."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ParameterError(name, "be an array of numbers", "entries of different lengths") from None
+    require(array.dtype.kind in kinds, name, "be an array of numbers", f"entries of type {array.dtype}")
+    return array
+
+
 def matrix_of(name: str, rows: Any, names: Sequence[str] = ()) -> Floats:
     """Check that rows are a finite matrix. A message names a column, and quotes no entry."""
-    try:
-        array = np.asarray(rows)
-    except ValueError:
-        raise ParameterError(name, "be rows of equal length", "rows of different lengths") from None
-    require(array.dtype.kind in "uifb", name, "be rows of numbers", f"entries of type {array.dtype}")
+    array = as_numbers(name, rows, "uifb")
     if array.ndim != 2 or 0 in array.shape:
         raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
     array = array.astype(np.float64)
