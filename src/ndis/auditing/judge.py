@@ -115,7 +115,7 @@ def log_excess(log_delta: float, delta: float) -> float:
 
 
 def screened(profile: PrivacyProfile, claim: Claim, blur: float = 0.0) -> Scores:
-    """Screen both orders of a pair at each claimed point."""
+    """Return the scores of both orders of a pair at each claimed point."""
     scores = []
     for side in SIDES:
         for epsilon, delta in claim.points:

@@ -99,8 +99,8 @@ def _environment() -> Any:
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.filters.update(minute=minute, several=several, sentence=sentence, unbroken=unbroken)
     environment.filters["exact"] = lambda x: number(plain(x))
-    words = {one.__name__: one for one in (at_least, at_most, equation, few, number, plain, promise)}
-    environment.globals.update(words)
+    words = (at_least, at_most, equation, few, number, plain, promise)
+    environment.globals.update((one.__name__, one) for one in words)
     head, style = (Markup(loader.get_source(environment, name)[0]) for name in ("head.html", "page.css"))
     environment.globals["page_head"] = functools.partial(head.format, style=style)
     return environment

@@ -11,7 +11,6 @@ MINUS = "\u2212"  # as wide as a plus sign
 _SPACE = "\u00a0"  # no line ends at this space
 
 _DIGITS = 4
-_LARGEST_EXPONENT = 700.0  # of e, within floats
 _EXACT = 800  # more digits than a float has
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -49,7 +48,7 @@ def promise(epsilon: float, delta: float) -> str:
     >>> promise(1.0, 1e-6)
     'one record makes no result more than 2.719 times as likely, up to an extra chance of 10⁻⁶'
     """
-    times = at_most(math.exp(epsilon)) if epsilon < _LARGEST_EXPONENT else "any number of"
+    times = at_most(math.exp(epsilon) if epsilon < 700.0 else math.inf)  # a larger power of e is no float
     extra = f", up to an extra chance of {plain(delta)}" if delta else ""
     return f"one record makes no result more than {times} times as likely{extra}"
 
