@@ -23,7 +23,7 @@ _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
 _PUBLIC = ("records", "rate", "normaliser")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
-WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unknown")
+WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unsteady", "unknown")
 SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *WITHOUT_THEOREM)
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
@@ -55,7 +55,7 @@ class TrainingLoop:
         without replacement for each batch), "sequential", "full-batch", "with-replacement", "weighted", "never-empty"
         (Poisson samples, of which empty ones are left out or filled), "accumulated" (a step adds up several batches,
         and a record may be in more than one), "repeated" (the data hold a record several times), "shared" (several
-        steps or optimizers use one batch) or "unknown".
+        steps or optimizers use one batch), "unsteady" (which noise the steps had is not known) or "unknown".
     steps : int
         Number of batches that were really taken.
     noise_multiplier, noise_std : float
