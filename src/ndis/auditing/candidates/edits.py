@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis._validate import Floats, as_size, require
 from ndis.data.table import Rows, Table
@@ -110,7 +111,7 @@ class DataSet:
         return with_targets("data", *arrays, names=names)
 
 
-def as_numbers(name: str, values: Any, kinds: str = "uif") -> Any:
+def as_numbers(name: str, values: Any, kinds: str = "uif") -> NDArray[Any]:
     """Check that values are an array of numbers. A message quotes no entry."""
     try:
         array = np.asarray(values)
