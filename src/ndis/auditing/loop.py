@@ -23,8 +23,8 @@ _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
 _PUBLIC = ("records", "rate", "normaliser")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
-WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unsteady", "unknown")
-SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *WITHOUT_THEOREM)
+LAWLESS = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unsteady", "unknown")
+SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *LAWLESS)
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
@@ -227,7 +227,7 @@ class TrainingLoop:
 
     def profile(self) -> PrivacyProfile:
         """Return what a theorem promises for all data (thm:loop-guarantee); refuse a loop without such a theorem."""
-        lawless = self.sampler in WITHOUT_THEOREM or self.clipping in ("adaptive", "none")
+        lawless = self.sampler in LAWLESS or self.clipping in ("adaptive", "none")
         if lawless or self.private_scale or self.private_rate:
             raise ParameterError("loop", "have a guarantee that is known", "none", "see the findings of the audit")
         moves = 2 if self.adjacency == "replace-one" or self.clipping == "batch" else 1
@@ -247,7 +247,7 @@ class TrainingLoop:
 
     def attained(self) -> tuple[Attained, ...]:
         """List data on which the output has a known law (thm:loop-pairs)."""
-        if self.sampler in WITHOUT_THEOREM or self.clipping == "adaptive":
+        if self.sampler in LAWLESS or self.clipping == "adaptive":
             return ()
         if self.private_scale:
             return () if self.fixed_records else tuple(self._scales())

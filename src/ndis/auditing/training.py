@@ -20,7 +20,7 @@ from ndis._validate import require
 from ndis.auditing.audit import audit
 from ndis.auditing.claim import Claim, Proof, claim_to_dict
 from ndis.auditing.guarantees import call_of, described, statement
-from ndis.auditing.loop import REFUTED, SOUND, UNKNOWN, WITHOUT_THEOREM, TrainingLoop
+from ndis.auditing.loop import LAWLESS, REFUTED, SOUND, UNKNOWN, TrainingLoop
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, PrecisionError
@@ -86,7 +86,7 @@ def _faults(loop: TrainingLoop) -> Iterator[str]:
         yield f"normaliser-{loop.normaliser}"
     if loop.private_rate:
         yield "private-rate"
-    if loop.sampler in WITHOUT_THEOREM or (loop.history and loop.sampler not in ("poisson", "full-batch")):
+    if loop.sampler in LAWLESS or (loop.history and loop.sampler not in ("poisson", "full-batch")):
         yield f"sampler-{loop.sampler}"
     if loop.drop_last and loop.sampler in ("shuffled", "sequential"):
         yield "last-batch"
