@@ -41,7 +41,7 @@ class TestBadInput:
             (b'{"claim": {"epsilon": 1}}', "pairs, algorithm or mechanism must be given"),
             (b'{"data": [[1]]}', "pairs, algorithm or mechanism must be given"),
             (b'{"data": [[1]], "algorithm": 3}', "algorithm must be written path/to/file.py:name; got 3"),
-            (b'{"data": [[1], [1, 2]], "algorithm": "model.py:quiet"}', "entries of different lengths"),
+            (b'{"data": [[1], [1, 2]], "algorithm": "model.py:quiet"}', "data must be an array of numbers"),
             (b'{"data": [["a"]], "algorithm": "model.py:quiet"}', "data must be an array of numbers"),
             (b'{"data": [], "algorithm": "model.py:quiet"}', "data must be rows and columns"),
             (b'{"data": [1, 2], "algorithm": "model.py:quiet"}', "data must be rows and columns"),
