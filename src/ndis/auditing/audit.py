@@ -33,11 +33,6 @@ _DISAGREE = (
 )
 _REMOVALS = Search()
 _SKETCH = "# a sketch of the call: put your own objects in place of the names and of every …"
-_AGAIN = (
-    "# or certify the pair shown again, from the JSON of this report",
-    "from ndis.auditing import AuditReport",
-    'AuditReport.from_json(open("audit.json").read()).witness.recheck()',
-)
 _CHECK = "go through the checklist below; the proof holds only if every line of it does"
 
 
@@ -163,18 +158,17 @@ def audit(
 def _reproduce(claim: Claim, kind: str, value: Any, data: DataSet | None, rows: Any, random_state: int) -> str:
     """Write the call, with the names and digests of its arguments."""
     made = call_of(value) if kind == "mechanism" else None
-    named = {"pairs": "…", "algorithm": _name(value), "mechanism": type(value).__name__}[kind]
-    lines = [] if made is not None and data is None else [_SKETCH]
-    lines, given = (lines, named) if made is None else ([*lines, "import ndis", made[0]], made[1])
+    given = "…" if kind == "pairs" else _name(value) if made is None else made[1]
     if data is not None:
         given += f", data=…, search=Search(…, random_state={random_state})"
+    lines = [*([] if made is not None and data is None else [_SKETCH]), "import ndis", *(made or ())[:1]]
     if rows is not None:
         lines.append(f"# the digest of data is {edits.digest(*edits.parts_of(rows))}")
-    return "\n".join([*lines, f"ndis.audit(ndis.auditing.{claim!r}, {kind}={given})", *_AGAIN])
+    return "\n".join([*lines, f"ndis.audit(ndis.auditing.{claim!r}, {kind}={given})"])
 
 
-def _name(algorithm: Any) -> str:
+def _name(value: Any) -> str:
     """Return the name that an algorithm has, or module and name of the function or of the class of the object."""
-    function = getattr(algorithm, "func", algorithm)
+    function = getattr(value, "func", value)
     function = function if hasattr(function, "__qualname__") else type(function)
-    return str(getattr(algorithm, "name", f"{function.__module__}.{function.__qualname__}"))
+    return str(getattr(value, "name", f"{function.__module__}.{function.__qualname__}"))

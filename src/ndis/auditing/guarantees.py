@@ -140,7 +140,7 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
     witness, epsilon_refuted = judgement.witness, judgement.epsilon_refuted
     if judgement.refuted:
         return _after_a_refutation(claim, witness, epsilon_refuted, mechanism)
-    steps = []
+    steps = ["do not take this page for an approval: ask for a proof, or for the reason why no other data can be worse"]
     if judgement.undecided:
         steps.append("the claim is at its very edge: claim a slightly larger ε, or add a little more noise")
     if given_only:

@@ -13,8 +13,9 @@ import math
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ndis.auditing.claim import Claim
 from ndis.auditing.witness import SIDES, Side, Witness, best_event
@@ -25,6 +26,8 @@ from ndis.spectrum import certified
 from ndis.spectrum.origins import enclose as enclose_origins
 
 Item = TypeVar("Item")
+Make = Callable[[], PrivacyProfile]
+Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point, orders outermost
 # The float screen is accurate to 1e-11·(1 + |log δ|) or says so. A candidate within ten times that is certified.
 SCREEN_MARGIN = 1e-10
 _SAME_RANK = 9  # decimals of log δ; a smaller difference does not put one candidate before another
@@ -50,7 +53,7 @@ class Candidate:
 
     neighbours: str
     order: str
-    make: Callable[[], PrivacyProfile]
+    make: Make
     side: Side
     epsilon: float
     delta: float
@@ -111,15 +114,33 @@ def log_excess(log_delta: float, delta: float) -> float:
     return log_delta - math.log(delta) if delta > 0.0 else math.inf
 
 
-def both_orders(neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim) -> Iterator[Candidate]:
-    """Yield a candidate for each order of a pair at each claimed point.
+def screened(profile: PrivacyProfile, claim: Claim, blur: float = 0.0) -> Scores:
+    """Return the scores of both orders of a pair at each claimed point."""
+    scores = []
+    for side in SIDES:
+        for epsilon, delta in claim.points:
+            value, slack = screen(profile, side, epsilon, blur)
+            # less than any float breaks a claim of δ = 0
+            scores.append((value, math.inf if blur > 0.0 and delta == 0.0 and value == -math.inf else slack))
+    return scores
+
+
+def both_orders(
+    neighbours: str, words: tuple[str, str], make: Make, claim: Claim, scores: Scores, **more: Any
+) -> Iterator[Candidate]:
+    """Yield a candidate for each order of a pair at each claimed point, from their scores."""
+    places = [(side, order, point) for side, order in zip(SIDES, words, strict=True) for point in claim.points]
+    for (side, order, point), score in zip(places, scores, strict=True):
+        yield Candidate(neighbours, order, make, side, *point, *score, **more)
+
+
+def of_profile(neighbours: str, words: tuple[str, str], profile: PrivacyProfile, claim: Claim) -> Iterator[Candidate]:
+    """Yield the candidates of a profile.
 
     A probability of failure is an allowance that no pair of outputs shows. It is left out.
     """
     profile = replace(profile, failure_probability=0.0)
-    for side, order in zip(SIDES, words, strict=True):
-        for epsilon, delta in claim.points:
-            yield Candidate(neighbours, order, lambda: profile, side, epsilon, delta, *screen(profile, side, epsilon))
+    return both_orders(neighbours, words, lambda: profile, claim, screened(profile, claim))
 
 
 def screen(profile: PrivacyProfile, side: Side, epsilon: float, blur: float = 0.0) -> tuple[float, float]:
@@ -169,21 +190,14 @@ def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
 
     These are all candidates that may lie above the claim, and the closest `_KEPT` of the others.
     """
-    tried = number = 0
-    above: list[Candidate] = []
-    below: list[tuple[tuple[float, float], int, Candidate]] = []
+    tried, above, below = 0, list[Candidate](), list[Candidate]()
     for count, candidates in tested:
         tried += count
-        for candidate in candidates:
-            if candidate.above:
-                above.append(candidate)
-                continue
-            number -= 1  # among equals the first one stays
-            put = heapq.heappush if len(below) < _KEPT else heapq.heappushpop
-            put(below, (candidate.rank, number, candidate))
-    ordered = [c for _, _, c in sorted(below, key=lambda e: e[:2], reverse=True)]
+        fresh = list(candidates)
+        above += [one for one in fresh if one.above]
+        below = heapq.nlargest(_KEPT, [*below, *(one for one in fresh if not one.above)], key=lambda one: one.rank)
     # among pairs that floats do not tell apart the first one stays first: a pair of the data before one of other data
-    return tried, sorted([*above, *ordered], key=lambda c: tuple(round(x, _SAME_RANK) for x in c.rank), reverse=True)
+    return tried, sorted([*above, *below], key=lambda c: tuple(round(x, _SAME_RANK) for x in c.rank), reverse=True)
 
 
 # ---------------------------------------------------------------------- one pair against one claimed point
@@ -191,12 +205,15 @@ def shortlist(tested: Iterable[Tested]) -> tuple[int, list[Candidate]]:
 
 def enclose(profile: PrivacyProfile, side: Side, epsilon: float) -> Enclosure:
     """Enclose δ(ε) as finely as possible; the answer is [0, 1] if nothing better is certain."""
-    for width in _COMPOSED_WIDTHS if profile.composed else _WIDTHS:
-        try:
-            return profile.certify(epsilon, relative_width=width, order=side)
-        except PrecisionError:
-            continue
-    return Enclosure(0.0, 1.0)
+    widths = _COMPOSED_WIDTHS if profile.composed else _WIDTHS
+    return next(_boxes(profile, side, epsilon, widths), Enclosure(0.0, 1.0))
+
+
+def _boxes(profile: PrivacyProfile, side: Side, epsilon: float, widths: tuple[float, ...]) -> Iterator[Enclosure]:
+    """Yield the enclosures of δ(ε) that the widths lead to."""
+    for width in widths:
+        with suppress(PrecisionError):
+            yield profile.certify(epsilon, relative_width=width, order=side)
 
 
 def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -> bool | None:
@@ -212,16 +229,9 @@ def exceeds(profile: PrivacyProfile, side: Side, epsilon: float, delta: float) -
         return certified.exceeds(profile.groups[0].pair(side), epsilon, delta)
     if delta == 0.0 and _unbounded(profile, side):
         return True
-    for width in _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW):
-        try:
-            box = profile.certify(epsilon, relative_width=width, order=side)
-        except PrecisionError:
-            return None
-        if box.lower > delta:
-            return True
-        if box.upper <= delta:
-            return False
-    return None
+    widths = _COMPOSED_WIDTHS[::-1] if profile.composed else (*_WIDTHS[::-1], _NARROW)
+    boxes = _boxes(profile, side, epsilon, widths)
+    return next((box.lower > delta for box in boxes if box.lower > delta or box.upper <= delta), None)
 
 
 def largest_refuted_epsilon(profile: PrivacyProfile, side: Side, delta: float, *, known: float | None) -> float | None:

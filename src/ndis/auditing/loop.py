@@ -23,14 +23,17 @@ _NORMALISERS = ("constant", "opacus", "records", "batch", "unknown")
 _PUBLIC = ("records", "rate", "normaliser")
 _EQUAL_BATCHES = ("shuffled", "fixed-size", "sequential", "full-batch")  # the number of records in a batch is fixed
 _IN_PASSES = ("shuffled", "sequential", "allocation")  # each record takes part once in every pass
-WITHOUT_THEOREM = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unknown")
-SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *WITHOUT_THEOREM)
+LAWLESS = ("with-replacement", "weighted", "never-empty", "accumulated", "repeated", "shared", "unsteady", "unknown")
+SAMPLERS = ("poisson", "allocation", *_EQUAL_BATCHES, *LAWLESS)
 _UNCLIPPED = 2.0**-10  # noise over the norm of a gradient that nothing clips; data can have any such ratio
 _SIZES = ("steps", "parameters", "micro_batches", "batch_size", "records", "batches")
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("noise_multiplier", "noise_std", "clipping_norm"), partial(as_within, exponent=200)),
     **dict.fromkeys(_SIZES, as_size),
     "sampling_rate": lambda name, value: as_rate(value, name=name),
+    "sampler": partial(as_choice, choices=SAMPLERS),
+    "clipping": partial(as_choice, choices=_CLIPPING),
+    "normaliser": partial(as_choice, choices=_NORMALISERS),
 }
 REFUTED, SOUND, UNKNOWN = "refuted", "sound", "no guarantee known"
 
@@ -52,7 +55,7 @@ class TrainingLoop:
         without replacement for each batch), "sequential", "full-batch", "with-replacement", "weighted", "never-empty"
         (Poisson samples, of which empty ones are left out or filled), "accumulated" (a step adds up several batches,
         and a record may be in more than one), "repeated" (the data hold a record several times), "shared" (several
-        steps or optimizers use one batch) or "unknown".
+        steps or optimizers use one batch), "unsteady" (which noise the steps had is not known) or "unknown".
     steps : int
         Number of batches that were really taken.
     noise_multiplier, noise_std : float
@@ -117,16 +120,16 @@ class TrainingLoop:
         if len(given) != 1:
             names = "noise_multiplier, noise_std or schedule"
             raise ParameterError(names, "be given, one of them", " and ".join(given) or "none")
+        for name in ("schedule", "history", "public"):
+            require(isinstance(getattr(self, name), tuple | list), name, "be a list", repr(getattr(self, name)))
         for name in ("schedule", "history"):
             stages = DPSGD.from_schedule(getattr(self, name)).stages if getattr(self, name) else ()
             object.__setattr__(self, name, tuple((s.noise_multiplier, s.sampling_rate, s.steps) for s in stages))
         if self.schedule:
             object.__setattr__(self, "steps", sum(row[2] for row in self.schedule))
-        for name, check in _CHECKS.items():
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check(name, getattr(self, name)))
-        for name, choices in (("sampler", SAMPLERS), ("clipping", _CLIPPING), ("normaliser", _NORMALISERS)):
-            as_choice(name, getattr(self, name), choices)
+        for one in (one for one in fields(self) if one.name in _CHECKS):
+            if getattr(self, one.name) is not None or one.default is not None:
+                object.__setattr__(self, one.name, _CHECKS[one.name](one.name, getattr(self, one.name)))
         as_adjacency(self.adjacency)
         require(isinstance(self.drop_last, bool), "drop_last", "be true or false", repr(self.drop_last))
         if not all(word in _PUBLIC for word in self.public):
@@ -224,7 +227,7 @@ class TrainingLoop:
 
     def profile(self) -> PrivacyProfile:
         """Return what a theorem promises for all data (thm:loop-guarantee); refuse a loop without such a theorem."""
-        lawless = self.sampler in WITHOUT_THEOREM or self.clipping in ("adaptive", "none")
+        lawless = self.sampler in LAWLESS or self.clipping in ("adaptive", "none")
         if lawless or self.private_scale or self.private_rate:
             raise ParameterError("loop", "have a guarantee that is known", "none", "see the findings of the audit")
         moves = 2 if self.adjacency == "replace-one" or self.clipping == "batch" else 1
@@ -244,7 +247,7 @@ class TrainingLoop:
 
     def attained(self) -> tuple[Attained, ...]:
         """List data on which the output has a known law (thm:loop-pairs)."""
-        if self.sampler in WITHOUT_THEOREM or self.clipping == "adaptive":
+        if self.sampler in LAWLESS or self.clipping == "adaptive":
             return ()
         if self.private_scale:
             return () if self.fixed_records else tuple(self._scales())

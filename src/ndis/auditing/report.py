@@ -142,34 +142,23 @@ class AuditReport(Page):
             require(type(value) is kind, name, f"be of type {kind.__name__}", type(value).__name__)
             if kind is tuple and not all(isinstance(text, str) for text in value):
                 raise ParameterError(name, "hold sentences", "other values")
-        require(self.pairs_tried >= (self.witness is not None), "pairs_tried", "count the pairs", self.pairs_tried)
-        if self.refuted and (self.witness is None or self.undecided):
-            raise ParameterError("refuted", "come with a witness, and without doubt", "neither or both")
-        if self.proof is not None and (self.refuted or not isinstance(self.proof, Proof)):
-            raise ParameterError("proof", "be a Proof, of a claim that is not refuted", type(self.proof).__name__)
-        if self.computed_curve is not None and self.witness is None:
-            raise ParameterError("curve", "come with a witness", None)
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        """Check that the verdict agrees with the numbers."""
-        known = self.epsilon_refuted
-        if not (known is None or (isinstance(known, float) and known >= 0)):
-            raise ParameterError("epsilon_refuted", "be a number that is not negative, or None", repr(known))
-        if not (isinstance(self.delta_possible, float) and 0 <= self.delta_possible <= 1):
-            raise ParameterError("delta_possible", "lie between 0 and 1", repr(self.delta_possible))
-        witness = self.witness
-        if witness is None:
-            return
-        if (witness.epsilon, witness.delta) not in self.claim.points:
-            raise ParameterError("point of the witness", "be a claimed one", (witness.epsilon, witness.delta))
-        if self.delta_possible != witness.enclosure.lower:
-            raise ParameterError("delta_possible", "be the lower end of the witness", self.delta_possible)
-        low, high = witness.enclosure
-        if not self.refuted and low > witness.delta:
-            raise ParameterError("refuted", "be true if δ of the witness is above the claim", self.refuted)
-        if self.refuted and not (low >= witness.delta and high > witness.delta):
-            raise ParameterError("refuted", "be false if δ of the witness is not above the claim", self.refuted)
+        known, witness = self.epsilon_refuted, self.witness
+        low, high = (0.0, 0.0) if witness is None else witness.enclosure
+        point = self.claim.points[0] if witness is None else (witness.epsilon, witness.delta)
+        of_claim = isinstance(self.proof, Proof) and not self.refuted
+        for name, rule, holds in (
+            ("pairs_tried", "count the pairs", self.pairs_tried >= (witness is not None)),
+            ("refuted", "come with a witness", not self.refuted or witness is not None),
+            ("refuted", "be false if a claim is undecided", not (self.refuted and self.undecided)),
+            ("proof", "be a Proof, of a claim that is not refuted", self.proof is None or of_claim),
+            ("curve", "come with a witness", self.computed_curve is None or witness is not None),
+            ("epsilon_refuted", "be at least 0, or None", known is None or (isinstance(known, float) and known >= 0)),
+            ("delta_possible", "be the lower end of the witness", self.delta_possible == low),
+            ("point of the witness", "be a claimed one", point in self.claim.points),
+            ("refuted", "be true if δ of the witness is above the claim", self.refuted or low <= point[1]),
+            ("refuted", "be false if it is not", not self.refuted or low >= point[1] < high),
+        ):
+            require(holds, name, rule, "another value")
 
     @property
     def verdict(self) -> str:
@@ -200,10 +189,15 @@ class AuditReport(Page):
         lines += [f"claim: {self.claim}", f"verdict: {self.verdict}"]
         if self.witness is not None:
             w = self.witness
+            sure = ", which is less with certainty" if self.refuted else ""
             lines += [
                 f"worst pair: {w.neighbours}; {w.order}",
-                f"δ at ε = {w.epsilon!r} lies in [{w.enclosure.lower!r}, {w.enclosure.upper!r}]; claimed {w.delta!r}",
+                f"δ at ε = {w.epsilon!r} lies in {list(w.enclosure)}; claimed {w.delta!r}{sure}",
             ]
+            lines += [f"event: {' '.join(w.event.split())}"] if self.refuted else []
+        if self.witness is not None and self.epsilon_refuted is not None:
+            every, largest = self.epsilon_refuted == math.inf, f"largest ε refuted: {self.epsilon_refuted!r}"
+            lines.append(f"at δ = {self.witness.delta!r} {'every ε is refuted' if every else largest}")
         return "\n".join(lines)
 
     # ------------------------------------------------------------------ files

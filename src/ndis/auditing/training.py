@@ -13,13 +13,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.resources import files
+from operator import itemgetter
 from typing import Any
 
 from ndis._validate import require
 from ndis.auditing.audit import audit
 from ndis.auditing.claim import Claim, Proof, claim_to_dict
 from ndis.auditing.guarantees import call_of, described, statement
-from ndis.auditing.loop import REFUTED, SOUND, UNKNOWN, WITHOUT_THEOREM, TrainingLoop
+from ndis.auditing.loop import LAWLESS, REFUTED, SOUND, UNKNOWN, TrainingLoop
 from ndis.auditing.report import AuditReport
 from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, PrecisionError
@@ -85,7 +86,7 @@ def _faults(loop: TrainingLoop) -> Iterator[str]:
         yield f"normaliser-{loop.normaliser}"
     if loop.private_rate:
         yield "private-rate"
-    if loop.sampler in WITHOUT_THEOREM or (loop.history and loop.sampler not in ("poisson", "full-batch")):
+    if loop.sampler in LAWLESS or (loop.history and loop.sampler not in ("poisson", "full-batch")):
         yield f"sampler-{loop.sampler}"
     if loop.drop_last and loop.sampler in ("shuffled", "sequential"):
         yield "last-batch"
@@ -231,17 +232,23 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
     none = AuditReport(claim, False, None, None, 0.0, 0, why, (), "", date=time, mechanism=described(loop))
     report = audit(claim, mechanism=loop, progress=False) if _near(loop, claim) else none
     guaranteed, proved = _proved(loop, claim)
+    claimed, loosest = max(claim.points, key=itemgetter(1))
     verdict = REFUTED if report.refuted else SOUND if proved else UNKNOWN
     findings = _findings(loop, verdict)
     notes = report.notes
+    holds = "no ε at all" if guaranteed is None else f"ε = {at_most(guaranteed)} at δ = {plain(loosest)}"
+    known = (f"what theorems prove for all data is {holds}; the claim says ε = {few(claimed)} there",)
     if verdict == UNKNOWN:  # a gate must not take the page for a pass
-        holds = "no ε" if guaranteed is None else f"an ε of {at_most(guaranteed)}"
-        notes = (_NO_GUARANTEE, f"for all data, theorems give {holds} at this δ", *notes)
+        notes = (_NO_GUARANTEE, *known, *notes)
     made = call_of(loop) or ("", "")
     report = replace(
         report,
         proof=Proof("thm:loop-guarantee", statement(loop, claim), _ASSUMPTIONS) if verdict == SOUND else None,
-        next_steps=(_NEXT[verdict], *(f"{one.name}: {one.why}. To repair it, {one.repair}" for one in findings)),
+        next_steps=(
+            _NEXT[verdict],
+            *(known if verdict == REFUTED else ()),
+            *(f"{one.name}: {one.why}. To repair it, {one.repair}" for one in findings),
+        ),
         undecided=verdict == UNKNOWN,
         notes=notes,
         reproduce=f"{made[0]}\nfrom ndis.auditing import Claim, audit_training\naudit_training({made[1]}, {claim!r})",

@@ -107,17 +107,10 @@ class Witness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
-            "neighbours": self.neighbours,
-            "order": self.order,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "enclosure": list(self.enclosure),
-            "event": self.event,
-            "probabilities": None if self.probabilities is None else list(self.probabilities),
-            "profile": json.loads(self.profile.to_json()),
-            "side": self.side,
-        }
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        pairs = {"enclosure": self.enclosure, "probabilities": self.probabilities}
+        values |= {name: None if pair is None else list(pair) for name, pair in pairs.items()}
+        return values | {"profile": json.loads(self.profile.to_json())}
 
     @classmethod
     def from_dict(cls, plain: Any) -> Witness:

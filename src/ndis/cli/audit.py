@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import sys
 from collections.abc import Iterator
@@ -119,10 +118,6 @@ def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
 def _show(verdict: Any, paths: list[Path], require: str, as_json: bool) -> None:
     """Print the verdict, write the reports, and leave with the status of the verdict."""
     click.echo(verdict.to_json() if as_json else str(verdict))
-    if verdict.epsilon_refuted is not None and not as_json:
-        every = verdict.epsilon_refuted == math.inf
-        largest = "every ε is refuted" if every else f"largest ε refuted: {verdict.epsilon_refuted!r}"
-        click.echo(f"at δ = {verdict.witness.delta!r} {largest}")
     for path in paths:
         verdict.save(path)
     if verdict.refuted:

@@ -422,7 +422,7 @@ class Description:
     def _complete(self) -> tuple[str, ...]:
         left = self._totals[0] - self._moments.records
         noise = math.hypot(self._noise["sums 0"] * _COUNT, self._moments.noise / self._moments.constant**2)
-        return (f"records without a missing cell: about {left:,.0f} are left out",) if left > 3.0 * noise else ()
+        return (f"only complete records count: about {left:,.0f} are left out",) if left > 3.0 * noise else ()
 
     @cached_property
     def _units(self) -> tuple[Floats, Floats]:

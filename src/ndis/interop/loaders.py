@@ -141,7 +141,8 @@ def check(
     public : tuple of str
         What may be known: "records" (their number), "rate" and "normaliser" (chosen without the data).
     optimizer : DPOptimizer, optional
-        The one that the training steps; it knows the number of parameters and how sums are divided.
+        The one that the training steps; it knows the number of parameters and how sums are divided. Check before a
+        scheduler gives it the noise of a step that is not taken.
     batch_size : int, optional
         The batch size of the loader before `make_private`, which forgets it. Without it a divisor that depends on a
         private number of records is not priced, only denied.
@@ -176,8 +177,8 @@ def check(
     size = getattr(batcher, "batch_size", None) or batch_size or getattr(loader, "batch_size", None)
     kind = "unknown" if kind in ("shuffled", "sequential") and None in (size, records) else kind
     rates = [float(sampler.sample_rate) if kind == "poisson" else rate for _, rate, _ in history]
-    noise = min(history[0][0], own)  # the accountant may have been given another
-    settings: dict[str, Any] = {"steps": steps or sum(row[2] for row in history), "noise_multiplier": noise}
+    steady = len(history) > 1 or own >= history[0][0]  # else it fell after the last step, or was accounted wrongly
+    settings: dict[str, Any] = {"steps": steps or sum(row[2] for row in history), "noise_multiplier": history[0][0]}
     if len(history) > 1 and steps is None:
         settings = {"schedule": tuple((row[0], rate, row[2]) for row, rate in zip(history, rates, strict=True))}
     elif kind == "poisson" and {"records", "rate"} & set(public):
@@ -189,7 +190,7 @@ def check(
     if kind == "poisson":  # the loader before `make_private` dropped its last batch if that explains the rate
         dropped = bool(size and records and size <= records and records % size and batches == records // size)
     loop = TrainingLoop(
-        sampler=kind,
+        sampler=kind if steady else "unsteady",
         clipping="adaptive" if hasattr(optimizer, "unclipped_num_std") else "record",
         batch_size=size and size * together,
         records=records,

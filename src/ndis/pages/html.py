@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from ndis._files import write_file
 from ndis._validate import require
-from ndis.pages.text import at_least, at_most, equation, few, plain, several, superscript, unbroken
+from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, superscript, unbroken
 
 __all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]
 
@@ -99,8 +99,8 @@ def _environment() -> Any:
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.filters.update(minute=minute, several=several, sentence=sentence, unbroken=unbroken)
     environment.filters["exact"] = lambda x: number(plain(x))
-    numbers = {"at_least": at_least, "at_most": at_most, "equation": equation, "few": few, "plain": plain}
-    environment.globals.update(numbers, number=number)
+    words = (at_least, at_most, equation, few, number, plain, promise)
+    environment.globals.update((one.__name__, one) for one in words)
     head, style = (Markup(loader.get_source(environment, name)[0]) for name in ("head.html", "page.css"))
     environment.globals["page_head"] = functools.partial(head.format, style=style)
     return environment
@@ -122,12 +122,13 @@ def number(text: str, exact: str = "") -> Markup:
 
 
 def sentence(text: str) -> str:
-    """Give a text a capital letter and a full stop; no line ends inside one of its numbers.
+    """Give a text a capital letter and a full stop; no line ends inside one of its numbers. A Greek letter stays small.
 
-    >>> sentence("the claim is false")
-    'The claim is false.'
+    >>> sentence("the claim is false"), sentence("δ is 1.")
+    ('The claim is false.', 'δ is 1.')
     """
-    return unbroken(text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else "."))
+    first = text[:1].upper() if text[:1].isascii() else text[:1]
+    return unbroken(first + text[1:] + ("" if text.endswith((".", "!", "?", ":")) else "."))
 
 
 # ---------------------------------------------------------------------- the chart

@@ -42,6 +42,17 @@ def equation(name: str, x: float) -> str:
     return f"{name} = {plain(x)}".replace(" ", _SPACE)
 
 
+def promise(epsilon: float, delta: float) -> str:
+    """Say what (ε, δ)-differential privacy promises about one record.
+
+    >>> promise(1.0, 1e-6)
+    'one record makes no result more than 2.719 times as likely, up to an extra chance of 10⁻⁶'
+    """
+    times = at_most(math.exp(epsilon) if epsilon < 700.0 else math.inf)  # a larger power of e is no float
+    extra = f", up to an extra chance of {plain(delta)}" if delta else ""
+    return f"one record makes no result more than {times} times as likely{extra}"
+
+
 def at_least(x: float, *, above: float | None = None) -> str:
     """Round a number down to four digits, or to as many as still show that it is above another.
 

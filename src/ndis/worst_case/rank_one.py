@@ -4,8 +4,8 @@ A pair of the envelope is {(t, Δ²c), (0, Δ²(1−c))}. One ratio 1 + t is not
 between the mean shift and its direction. ‖m‖ = Δ is enough, because δ never decreases in any m² (thm:monotone-shift).
 *Wide* means 0 ≤ t ≤ T, and *narrow* means −T/(1+T) ≤ t ≤ 0. In both cases |t| = q.
 
-The theorem has a pair that dominates a cell q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁, in two ways, and a bound by the total variation
-distance to the centre of the cell. It also says from which ε on the worst pair is a corner,
+The theorem has a pair that dominates a cell q₀ ≤ q ≤ q₁, c₀ ≤ c ≤ c₁, and a bound by the total variation distance to
+the centre of the cell. It also says from which ε on the worst pair is a corner,
 
     ε ≥ ½Δ² + max( ½(T − log(1+T)) + 2T,  ½(log(1+T) − p) + √(3(3p²/2 + Δ²)) ),   p = T/(1+T),
 
@@ -35,8 +35,8 @@ Mask = NDArray[np.bool_]
 
 _UP = 1.0 + 2.0**-46  # past the rounding of a few operations
 _WIDEST = 2.0**50  # if T is beyond it, δ counts as 1 too: 1 ± |t| runs out of digits
+_HOPELESS = 1e9  # a shift at which δ is 1
 _LEAST = 2.0**-400  # the least |t| of a cell that is not a point at 0
-_MIX = tuple(2.0**-k for k in range(1, 21))  # b² tried for cells that touch t = 0
 _SPLIT = 16.0  # by how much the cell that touches t = 0 shrinks
 
 
@@ -96,7 +96,7 @@ def rank_one_search(
     cells = _roots(envelope)
     if cells is None:
         equal = GaussianPair.from_ratios(1.0)  # in every envelope
-        return RankOneSearch(-math.inf, equal, (Leaf(np.zeros(1), np.array([1e9]), 0.0, 0.0),))
+        return RankOneSearch(-math.inf, equal, (Leaf(np.zeros(1), np.array([_HOPELESS]), 0.0, 0.0),))
     lower, leaves, evaluated = -math.inf, [], 0
     worst = GaussianPair.from_ratios(1.0)
     slack = math.log1p(tolerance)
@@ -204,7 +204,7 @@ def _beyond_modes(cells: _Cells, epsilon: float, times: float) -> tuple[Mask, Ma
 
 
 def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return (excesses, shifts, extra, log bound) of each cell: the best of the three bounds above."""
+    """Return (excesses, shifts, extra, log bound) of each cell: the better of the two bounds above."""
     most, sign, q0, q1, c0, c1 = cells
     stretch = np.divide(q1, q0, out=np.ones_like(q1), where=q0 > 0)
     at_corner = cells.point & ((c0 == 0) | (c0 == 1))  # m² unchanged, nothing rounded
@@ -212,9 +212,8 @@ def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Float
     excess = _with_flat(sign * q1)
     bound = _log_delta(excess, shift, epsilon)
     extra = np.zeros_like(bound)
-    for i in np.flatnonzero((q0 == 0) & (q1 > 0) & (c1 > 0) & (most > 0)):
-        excess[i], shift[i], bound[i] = _mixture(float(sign[i]), float(q1[i]), float(most[i]), epsilon)
-
+    touching = (q0 == 0) & (q1 > 0) & (c1 > 0) & (most > 0)  # no pair above dominates such a cell
+    excess[touching], shift[touching], bound[touching] = 0.0, (_HOPELESS, 0.0), 0.0
     open_ = np.flatnonzero(~cells.point)
     centre, centre_shift, near = _centres(cells.take(~cells.point))
     value = np.log(np.exp(_log_delta(centre, centre_shift, epsilon)) + near)
@@ -223,18 +222,6 @@ def _bound(cells: _Cells, epsilon: float) -> tuple[Floats, Floats, Floats, Float
     excess[which], shift[which] = centre[better], centre_shift[better]
     extra[which], bound[which] = near[better], value[better]
     return excess, shift, extra, bound
-
-
-def _mixture(sign: float, q: float, most: float, epsilon: float) -> tuple[Floats, Floats, float]:
-    """Find the best of the dominating pairs of a cell that touches t = 0."""
-    b2 = np.array([b for b in _MIX if q < 0.99 * b or (sign > 0 and q < 8.0 * b)] or [1.0])
-    if b2[0] == 1.0:
-        return np.zeros(2), np.array([1e9, 0.0]), 0.0  # nothing better than δ = 1
-    shift = _shifts(np.full(b2.size, most), np.zeros_like(b2), 1.0 / (1.0 - b2), np.full(b2.size, _UP))
-    excess = _with_flat(sign * (q / b2 * _UP))
-    values = _log_delta(excess, shift, epsilon)
-    best = int(np.argmin(values))
-    return excess[best], shift[best], float(values[best])
 
 
 def _centres(cells: _Cells) -> tuple[Floats, Floats, Floats]:

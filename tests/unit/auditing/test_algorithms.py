@@ -20,13 +20,10 @@ def test_an_algorithm_may_write_to_its_data():
         return data.sum(axis=0), np.full(2, 8.0)
 
     before = ROWS.copy()
-    given = [ROWS[1:].copy()]
-    for neighbours in (None, given):
-        wild = audit(CLAIM, algorithm=centred, data=ROWS, search=Search(neighbours=neighbours))
-        tame = audit(CLAIM, algorithm=lambda d: centred(d.copy()), data=ROWS, search=Search(neighbours=neighbours))
-        assert wild.witness.enclosure == tame.witness.enclosure
+    wild = audit(CLAIM, algorithm=centred, data=ROWS)
+    tame = audit(CLAIM, algorithm=lambda d: centred(d.copy()), data=ROWS)
+    assert wild.witness.enclosure == tame.witness.enclosure
     assert np.array_equal(ROWS, before)
-    assert np.array_equal(given[0], before[1:])
 
 
 def test_a_result_that_is_written_over_later():

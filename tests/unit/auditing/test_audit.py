@@ -246,21 +246,13 @@ def test_low_rank_and_dense_screens_agree_with_the_certificate(columns):
     assert report.witness.enclosure.lower == pytest.approx(worst, rel=1e-8)
 
 
-def test_given_data_sets_and_rows():
+def test_given_rows():
     data = unit_rows(10)
-    far = np.vstack([data, [[3.0, 0.0, 0.0]]])
-    report = audit(CLAIM, algorithm=noisy_sum(25.0), data=data, search=Search(neighbours=[data[1:], far]))
+    rows = AddRows([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    report = audit(CLAIM, algorithm=noisy_sum(25.0), data=data, search=Search(neighbours=rows))
     assert report.refuted
-    assert report.witness.neighbours == "the data, and data set 1 of those given"
-    added = audit(
-        CLAIM,
-        algorithm=noisy_sum(25.0),
-        data=data,
-        search=Search(neighbours=AddRows([[3.0, 0.0, 0.0], [1.0, 0.0, 0.0]])),
-    )
-    assert added.refuted
-    assert added.witness.enclosure == report.witness.enclosure
-    assert "row [3., 0., 0.] added" in added.witness.neighbours
+    far = GaussianPair.from_diagonal([3.0, 0.0, 0.0], [25.0] * 3, [0.0] * 3, [25.0] * 3)
+    assert report.delta_possible == pytest.approx(far.delta(1.0), rel=1e-9)
 
 
 def test_the_adversary_finds_the_worst_row():

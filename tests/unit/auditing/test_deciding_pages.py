@@ -241,3 +241,25 @@ def test_the_page_of_a_budget_says_first_what_may_be_released(tmp_path):
     ledger.release("monthly", mechanism, 1.0)
     page = text_of(ledger.report().to_html())
     assert "Nothing more may be released All 2 planned releases from visits are used." in page
+
+
+def test_the_claim_is_said_in_words():
+    for pair in (count(0.7 * UNIT), count(10.0 * UNIT)):
+        page = text_of(audit(CLAIM, pairs=[pair]).to_html())
+        assert "It promises: one record makes no result more than 2.719 times as likely, up to an extra" in page
+
+
+def test_an_undecided_page_gives_only_its_reasons():
+    edge = UNIT**2 * (1 - 1e-12)
+    law = lambda rows: ([float(len(rows))], [edge])  # noqa: E731
+    report = audit(CLAIM, algorithm=law, data=np.zeros((1, 1)), search=Search(seconds=0))
+    page = text_of(report.to_html())
+    assert report.undecided
+    assert len(report.notes) == 1
+    assert "The reasons: δ of the closest pair lies above the claim by so little" in page  # a small letter stays small
+    assert "1 pair of neighbours was tested, and it does not contradict the claim." in page
+
+
+def test_a_page_that_proves_nothing_is_no_approval():
+    report = audit(CLAIM, pairs=[count(10.0 * UNIT)])
+    assert report.next_steps[0].startswith("do not take this page for an approval: ask for a proof")

@@ -65,7 +65,7 @@ def test_rounding_of_a_sum_convicts_nobody(count):
         moved = data + seed
         report = audit(CLAIM, algorithm=noisy_sum, data=moved, search=Search(neighbours=AddRows([[1.0]])))
         assert not report.refuted
-        assert any("taken as exact, up to the rounding" in note for note in report.notes)
+        assert any("taken as exact, up to the rounding" in text for text in report.not_tested)
 
 
 # Checks rule:audit.

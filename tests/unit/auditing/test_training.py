@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 import ndis
+from helpers.pages import text_of
 from ndis.auditing import AuditReport, Claim, TrainingLoop, audit_training
 from ndis.errors import ParameterError
 
@@ -293,3 +295,19 @@ def test_every_verdict_but_sound_has_a_finding():
     assert report.verdict == "no guarantee known"
     assert [finding.name for finding in report.findings] == ["claim"]
     assert report.epsilon_guaranteed > 1.2081
+
+
+@pytest.mark.parametrize(("sampler", "words"), [("sequential", "ε = 6.573"), ("never-empty", "no ε at all")])
+def test_a_page_of_a_loop_says_what_is_proved(sampler, words):
+    loop = TrainingLoop(
+        sampler=sampler, noise_multiplier=1.0, records=60_000, batch_size=250, steps=480, history=[(1.0, 1 / 240, 480)]
+    )
+    page = text_of(audit_training(loop).audit.to_html())
+    assert re.search(f"What theorems prove for all data is {words}[^;]*; the claim says ε = 0.51[0-9]* there", page)
+
+
+@pytest.mark.parametrize("name", ["steps", "micro_batches", "parameters", "clipping_norm"])
+def test_a_number_that_every_loop_has_is_not_left_open(name):
+    stated = {"sampler": "poisson", "noise_multiplier": 1.0, "sampling_rate": 0.01, "steps": 10, name: None}
+    with pytest.raises(ParameterError, match=name):
+        TrainingLoop(**stated)

@@ -81,6 +81,8 @@ def test_json_in_and_a_claim_of_its_own(tmp_path):
         (SOUND + "claim = {alpha = 1}", "claim must have only the keys"),
         (SOUND + "claim = {delta = 2.0}", "delta must lie strictly between 0 and 1"),
         ("sampler = ", "file must be valid TOML"),
+        (SOUND + "public = 2", "public must be a list"),
+        (SOUND.replace("[[2.0, 0.01, 100]]", "7"), "history must be a list"),
     ],
 )
 def test_refusals(tmp_path, text, message):

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from scipy.special import ndtr, ndtri
 
 import ndis
+from helpers.pages import text_of
 from ndis.cli import app
 from ndis.errors import ParameterError
 from ndis.pages.card import RiskCard
@@ -119,3 +120,19 @@ class TestCommand:
         done = self.run("--title", "x", *words)
         assert done.exit_code == 2
         assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("noise", "box", "words"),
+    [
+        (8.0, "proved", "Strong protection: one record makes no result more than 1."),
+        (2.0, "open", "Reasonable protection: one record makes no result more than "),
+        (0.3, "refuted", "Weak protection: one record makes no result more than "),
+    ],
+)
+def test_the_card_says_how_much_a_guarantee_is_and_what_to_do(noise, box, words):
+    page = ndis.PrivacyProfile.from_noise_multiplier(noise).report(1e-5).to_html()
+    assert f'<section class="verdict {box}">' in page
+    assert words in text_of(page)
+    assert "Scale: strong (ε up to 1) · reasonable (ε up to 10) · weak (a larger ε)" in text_of(page)
+    assert ("Do not rely on this guarantee to protect anybody." in page) == (box == "refuted")

@@ -13,6 +13,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,24 +21,23 @@ import numpy as np
 from ndis._validate import as_size, require
 from ndis.auditing.candidates import laws
 from ndis.auditing.candidates.data_sets import DataSets, Domain, Path, data_words
-from ndis.auditing.candidates.edits import DataSet, Edit, GivenSets, digest, parts_of, row_count
+from ndis.auditing.candidates.edits import DataSet, Edit, digest, parts_of, row_count
 from ndis.auditing.candidates.laws import Algorithm, OutputLaw
 from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceEach, Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.judge import Candidate, Candidates, Seen, Tested, counted, screen
-from ndis.auditing.witness import EXCHANGED, SIDES, WITH_RECORD
+from ndis.auditing.judge import Candidate, Candidates, Scores, Seen, Tested, both_orders, counted, screened
+from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pages.text import several
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
 Answer = Generator[Tested, None, list[float]]  # candidates, and in the end the best log δ of each edit
-Scores = list[tuple[float, float]]  # (log δ, slack) of each order at each claimed point
 Outcome = tuple[Scores, bool]  # the scores of an edit, and if the noise stays
 Pool = Callable[[list[Edit]], Iterable[Outcome | None]]  # None for an edit on which the algorithm raised
 _ALL_OTHERS = "neighbours of other data sets, and neighbours of this one that the rules above do not make"
 _FEW_OTHERS = "all other data sets and their neighbours: a search tries few of them, and no test tries all"
-_EXACT_NOTE = "the numbers returned by the algorithm are taken as exact, up to the rounding of its own arithmetic"
+_EXACT_NOTE = "the arithmetic of the algorithm: its numbers are taken as exact, up to the rounding of a few operations"
 _THE_DATA = "the data"
 _LATE = "time for other data sets ran out before all were tried; Search(seconds=…) or --seconds gives more"
 _DRAWN = 20  # rows that stand for the data if none are given
@@ -58,19 +58,15 @@ def from_algorithm(
     if data is None:
         data = _drawn(domain, int(min(max(least + 1, _DRAWN), most)), np.random.default_rng(search.random_state))
         name = data_words(data)
-    given_sets = [rule for rule in rules if isinstance(rule, GivenSets)]
-    for rule in given_sets:
-        rule.check(data)
-    if not given_sets:
-        count = row_count(data)
-        require((about.min_rows or 0) <= count <= most, "data", "have from min_rows to max_rows rows", "fewer or more")
-        rules = [rule for rule in rules if count > least or not isinstance(rule, RemoveEach)]
-        rules = [rule for rule in rules if replaces or count < most or not isinstance(rule, AddAdversarial)]
-    law = functools.partial(_law, algorithm, data)
-    base = law()
-    _check_same(base, law())
-    pool = _pool(functools.partial(_score, law, base, claim.points), workers)
-    seen = Seen([_EXACT_NOTE])
+    count = row_count(data)
+    require((about.min_rows or 0) <= count <= most, "data", "have from min_rows to max_rows rows", "fewer or more")
+    rules = [rule for rule in rules if count > least or not isinstance(rule, RemoveEach)]
+    rules = [rule for rule in rules if replaces or count < most or not isinstance(rule, AddAdversarial)]
+    base = _law(algorithm, data)
+    _check_same(base, _law(algorithm, data))
+    here = _Around(algorithm, data, base, claim, name)
+    pool = _pool(here.score, workers)
+    seen = Seen()
     others = None
     if search.neighbours is None and search.seconds > 0:
         any_size = not replaces or about.min_rows is not None or about.data is None
@@ -80,7 +76,7 @@ def from_algorithm(
 
     def answer(batch: list[Edit]) -> Answer:
         fresh = {edit.name: edit for edit in batch if edit.name not in best}
-        scores = yield from _tested(law, base, claim, seen, list(fresh.values()), pool, name)
+        scores = yield from here.tested(list(fresh.values()), pool, seen)
         best.update(zip(fresh, scores, strict=True))
         return [best[edit.name] for edit in batch]
 
@@ -93,9 +89,9 @@ def from_algorithm(
 
     how = () if about.data is not None else (f"no data were given; {name}, drawn in the domain, stand for them",)
     how += tuple(rule.describe() for rule in rules) + (() if others is None else (others.describe(),))
-    missing = _ALL_OTHERS if others is None else _FEW_OTHERS
-    given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach | GivenSets) for rule in rules)
-    return Candidates(counted(run(), progress, "neighbours"), how, (missing,), seen, given_only and domain is None)
+    given_only = all(isinstance(rule, RemoveEach | AddRows | ReplaceEach) for rule in rules)
+    missing = (_FEW_OTHERS if others is not None else _ALL_OTHERS, _EXACT_NOTE)
+    return Candidates(counted(run(), progress, "neighbours"), how, missing, seen, given_only and domain is None)
 
 
 def _driven(proposals: Generator[Any, list[float], None], answer: Callable[[Any], Answer]) -> Iterator[Tested]:
@@ -145,13 +141,12 @@ class _Elsewhere:
         base = None if self._late else self._law_on(data)
         if base is None:
             return []
-        law = functools.partial(_law, self._algorithm, data)
-        score = functools.partial(_score, law, base, self._claim.points)
+        around = _Around(self._algorithm, data, base, self._claim, data_words(data))
 
-        def scores(edits: list[Edit]) -> Iterator[Outcome | None]:
-            return (self._try(functools.partial(score, edit)) for edit in edits)
+        def run(edits: list[Edit]) -> Iterator[Outcome | None]:
+            return (self._try(functools.partial(around.score, edit)) for edit in edits)
 
-        return (yield from _tested(law, base, self._claim, self._seen, edits, scores, data_words(data)))
+        return (yield from around.tested(edits, run, self._seen))
 
     @property
     def _late(self) -> bool:
@@ -199,7 +194,7 @@ def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw
     if edit is None:
         return laws.law_of(algorithm, copy.deepcopy(data))
     try:
-        return laws.law_of(algorithm, edit.apply(data) if edit.whole is None else copy.deepcopy(edit.whole))
+        return laws.law_of(algorithm, edit.apply(data))
     except ParameterError as error:
         name, _, rule = str(error).partition(" must ")
         raise ParameterError(f"{name} on a neighbour", *rule.split("; got ", 1)) from error.__cause__
@@ -212,63 +207,55 @@ def _check_same(first: OutputLaw, second: OutputLaw) -> None:
         )
 
 
-def _tested(
-    law: Callable[..., OutputLaw], base: OutputLaw, claim: Claim, seen: Seen, edits: list[Edit], pool: Pool, name: str
-) -> Answer:
-    """Yield the candidates of some edits of one data set, and note if the noise depends on the data."""
-    best = []
-    for edit, outcome in zip(edits, pool(edits), strict=True):
-        values, still = outcome or ([(-math.inf, 0.0)], True)
-        best.append(max(value for value, _ in values))
-        seen.noise_depends |= not still
-        if outcome is not None:
-            yield 1, _candidates(law, base, edit, claim, values, name)
-    return best
+@dataclass(frozen=True, eq=False)
+class _Around:
+    """A data set whose neighbours are tried: `base` is the law of the output on it, and `name` is for the reader."""
 
+    algorithm: Algorithm
+    data: Any
+    base: OutputLaw
+    claim: Claim
+    name: str = _THE_DATA
 
-def _score(
-    law: Callable[..., OutputLaw], base: OutputLaw, points: tuple[tuple[float, float], ...], edit: Edit
-) -> Outcome:
-    """Compute (log δ, slack) of both orders at every claimed point, sides outermost, and if the noise stays."""
-    other = laws.like(law(edit), base)
-    pair, blur = laws.screening_pair(other, base)
-    profile = _profile(edit, pair)
-    scores = []
-    for side in SIDES:
-        for epsilon, delta in points:
-            value, slack = screen(profile, side, epsilon, blur)
-            # less than any float breaks a claim of δ = 0
-            scores.append((value, math.inf if blur > 0.0 and delta == 0.0 and value == -math.inf else slack))
-    return scores, laws.same_noise(other, base)
+    def law(self, edit: Edit) -> OutputLaw:
+        """Return the law on a neighbour, with the numbers of the base where rounding explains the difference."""
+        return laws.like(_law(self.algorithm, self.data, edit), self.base)
 
+    def profile(self, edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
+        """Make `remove` the output with the record: the output on the data, unless the edit adds a record."""
+        added = edit.remove is None and edit.add is not None
+        return PrivacyProfile(other_from_base if added else other_from_base.reversed())
 
-def _profile(edit: Edit, other_from_base: GaussianPair) -> PrivacyProfile:
-    """Make `remove` the output with the record: the output on the data, unless the edit adds a record."""
-    added = edit.remove is None and edit.add is not None
-    return PrivacyProfile(other_from_base if added else other_from_base.reversed())
+    def score(self, edit: Edit) -> Outcome:
+        """Return the scores of a neighbour, and say if the noise stays."""
+        other = self.law(edit)
+        pair, blur = laws.screening_pair(other, self.base)
+        return screened(self.profile(edit, pair), self.claim, blur), laws.same_noise(other, self.base)
 
+    def tested(self, edits: list[Edit], run: Pool, seen: Seen) -> Answer:
+        """Yield the candidates of some neighbours, and note if the noise depends on the data."""
+        best = []
+        for edit, outcome in zip(edits, run(edits), strict=True):
+            values, still = outcome or ([(-math.inf, 0.0)], True)
+            best.append(max(value for value, _ in values))
+            seen.noise_depends |= not still
+            if outcome is not None:
+                yield 1, self._candidates(edit, values)
+        return best
 
-def _candidates(
-    law: Callable[..., OutputLaw], base: OutputLaw, edit: Edit, claim: Claim, scores: Scores, name: str
-) -> Iterator[Candidate]:
-    @functools.cache
-    def other() -> OutputLaw:
-        return laws.like(law(edit), base)
+    def _candidates(self, edit: Edit, scores: Scores) -> Iterator[Candidate]:
+        other = functools.cache(lambda: self.law(edit))
+        make = functools.cache(lambda: self.profile(edit, laws.certified_pair(other(), self.base)))
 
-    @functools.cache
-    def make() -> PrivacyProfile:
-        return _profile(edit, laws.certified_pair(other(), base))
+        def confirm() -> None:
+            _check_same(self.base, _law(self.algorithm, self.data))
+            _check_same(other(), self.law(edit))
 
-    def confirm() -> None:
-        _check_same(base, law())
-        _check_same(other(), laws.like(law(edit), base))
-
-    one_more = edit.whole is None and (edit.remove is None or edit.add is None)
-    orders = zip(SIDES, WITH_RECORD if one_more else EXCHANGED, strict=True)
-    places = [(side, order, point) for side, order in orders for point in claim.points]
-    label = edit.label if name == _THE_DATA else edit.label.replace("the data, and the data", f"{name}, and the same")
-    for (side, order, point), score in zip(places, scores, strict=True):
-        yield Candidate(label, order, make, side, *point, *score, lambda delta: laws.bar(other(), base)(delta), confirm)
+        words = WITH_RECORD if edit.remove is None or edit.add is None else EXCHANGED
+        elsewhere = f"{self.name}, and the same"
+        label = edit.label if self.name == _THE_DATA else edit.label.replace("the data, and the data", elsewhere)
+        bar = lambda delta: laws.bar(other(), self.base)(delta)  # noqa: E731
+        return both_orders(label, words, make, self.claim, scores, bar=bar, confirm=confirm)
 
 
 def _pool(score: Callable[[Edit], Outcome], workers: int) -> Pool:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndis._validate import Floats, as_size, require
 from ndis.data.table import Rows, Table
 from ndis.errors import ParameterError
 from ndis.mechanisms.rows import encoded_rows
-from ndis.pages.text import several
 
 if TYPE_CHECKING:
     from ndis.auditing.candidates.data_sets import Domain
@@ -111,13 +111,19 @@ class DataSet:
         return with_targets("data", *arrays, names=names)
 
 
+def as_numbers(name: str, values: Any, kinds: str = "uif") -> NDArray[Any]:
+    """Check that values are an array of numbers. A message quotes no entry."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ParameterError(name, "be an array of numbers", "entries of different lengths") from None
+    require(array.dtype.kind in kinds, name, "be an array of numbers", f"entries of type {array.dtype}")
+    return array
+
+
 def matrix_of(name: str, rows: Any, names: Sequence[str] = ()) -> Floats:
     """Check that rows are a finite matrix. A message names a column, and quotes no entry."""
-    try:
-        array = np.asarray(rows)
-    except ValueError:
-        raise ParameterError(name, "be rows of equal length", "rows of different lengths") from None
-    require(array.dtype.kind in "uifb", name, "be rows of numbers", f"entries of type {array.dtype}")
+    array = as_numbers(name, rows, "uifb")
     if array.ndim != 2 or 0 in array.shape:
         raise ParameterError(name, "be rows and columns, at least one of each", f"shape {array.shape}")
     array = array.astype(np.float64)
@@ -174,7 +180,7 @@ def digest(*arrays: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """An edit makes one neighbour of the data: a row less, a row more, or both; or another data set.
+    """An edit makes one neighbour of the data: a row less, a row more, or both.
 
     Attributes
     ----------
@@ -186,20 +192,15 @@ class Edit:
         Number of the row to leave out.
     add : tuple or None
         Parts of the row to append: (x,) or (x, y).
-    whole : object
-        The neighbouring data set itself, instead of a change.
     """
 
     name: str
     label: str
     remove: int | None = None
     add: tuple[Any, ...] | None = None
-    whole: Any = None
 
     def apply(self, data: Any) -> Any:
         """Make the neighbouring data set."""
-        if self.whole is not None:
-            return self.whole
         parts = parts_of(data)
         if self.remove is not None:
             parts = tuple(np.delete(p, self.remove, axis=0) for p in parts)
@@ -238,38 +239,3 @@ def brief(row: tuple[Any, ...]) -> str:
     """Write a row in few digits."""
     texts = [np.array2string(np.asarray(p), threshold=8, edgeitems=3, precision=6, separator=", ") for p in row]
     return " with target ".join(text.replace("\n", "") for text in texts)
-
-
-# ---------------------------------------------------------------------- data sets that the user gives
-
-
-@dataclass(frozen=True, eq=False)
-class GivenSets:
-    """The audit takes these data sets of the user as neighbours; it does not check that they are."""
-
-    sets: tuple[Any, ...]
-    adjacency: Any = None
-
-    def describe(self) -> str:
-        mark = digest(*(array for one in self.sets for array in parts_of(one)))
-        sets = several(len(self.sets), "data set")
-        return f"{sets} given as neighbours of the data; the audit takes this on trust (digest {mark})"
-
-    def check(self, data: Any) -> None:
-        """Every data set must be of the kind of the data."""
-        for number, one in enumerate(self.sets):
-            if _kind(one) != _kind(data):
-                rule = f"be like data, {_kind(data)}"
-                raise ParameterError(f"data set {number} of neighbours", rule, _kind(one), "give a list of data sets")
-
-    def proposals(self, data: Any, random: np.random.Generator) -> Proposals:
-        yield from in_batches(
-            Edit(f"given:{i}:{digest(*parts_of(one))}", f"the data, and data set {i} of those given", whole=one)
-            for i, one in enumerate(self.sets)
-        )
-
-
-def _kind(data: Any) -> str:
-    """Name what data sets share if they differ by a row: types, and shapes but for the number of rows."""
-    shapes = (getattr(one, "shape", ()) for one in parts_of(data))
-    return " and ".join(f"{type(one).__name__}{list(s[1:])}" for one, s in zip(parts_of(data), shapes, strict=True))

@@ -37,6 +37,7 @@ from scipy.linalg.lapack import dpstrf
 
 from ndis._exact import ExactArray
 from ndis._validate import Floats, as_count, as_covariance, require
+from ndis.auditing.candidates.edits import as_numbers
 from ndis.errors import NdisError, ParameterError
 from ndis.pair import GaussianPair
 
@@ -131,12 +132,7 @@ def law_of(algorithm: Algorithm, data: Any) -> OutputLaw:
 def _finite(name: str, numbers: Any) -> Floats:
     """Return finite floats, in an array of their own: an algorithm may write to its result later."""
     name = f"{name} returned by algorithm"
-    try:
-        array = np.asarray(numbers)
-    except ValueError:
-        raise ParameterError(name, "be an array of real numbers", "entries of different lengths") from None
-    require(array.dtype.kind in "uif", name, "be an array of real numbers", f"entries of type {array.dtype}")
-    array = np.array(array, dtype=np.float64)
+    array = np.array(as_numbers(name, numbers), dtype=np.float64)
     require(np.isfinite(array).all(), name, "be finite", "entries that are not")
     return array
 

@@ -35,7 +35,7 @@ from ndis.auditing.candidates.algorithm import from_algorithm
 from ndis.auditing.candidates.edits import DataSet, brief
 from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim
-from ndis.auditing.judge import Candidate, Candidates, both_orders
+from ndis.auditing.judge import Candidate, Candidates, of_profile
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
@@ -105,7 +105,7 @@ def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, runnin
 def _candidates(attained: Iterable[Attained], claim: Claim) -> Iterator[Candidate]:
     words = WITH_RECORD if claim.adjacency == "add-remove" else EXCHANGED
     for one in attained:
-        yield from both_orders(one.neighbours, words, one.profile, claim)
+        yield from of_profile(one.neighbours, words, one.profile, claim)
 
 
 def as_projection(mechanism: Any) -> ProjectionLaw | None:

@@ -14,7 +14,7 @@ from ndis._files import only_keys
 from ndis._search import reverse_shift
 from ndis._validate import Floats, require
 from ndis.auditing.claim import Claim
-from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, both_orders
+from ndis.auditing.judge import SCREEN_MARGIN, Candidates, Tested, of_profile
 from ndis.auditing.witness import AS_GIVEN, WITH_RECORD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -69,7 +69,7 @@ def _from_values(pairs: Iterable[Any], claim: Claim) -> Iterator[Tested]:
             rule = f"be {profile.adjacency!r}, like that of the profile of a sample"
             raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
         known = profile is value and claim.adjacency == "add-remove"
-        yield 1, both_orders(f"pair {number} of those given", WITH_RECORD if known else AS_GIVEN, profile, claim)
+        yield 1, of_profile(f"pair {number} of those given", WITH_RECORD if known else AS_GIVEN, profile, claim)
 
 
 # ---------------------------------------------------------------------- arrays
@@ -86,7 +86,7 @@ def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
     _, first = np.unique(np.concatenate([ratio, m, n], axis=1)[chosen], axis=0, return_index=True)  # equal ones once
     kept = np.sort(chosen[first]).tolist()
     profiles = {i: PrivacyProfile(GaussianPair.from_ratios(ratio[i], m[i], n[i])) for i in kept}
-    yield len(ratio), (c for i in kept for c in both_orders(f"pair {i} of those given", AS_GIVEN, profiles[i], claim))
+    yield len(ratio), (c for i in kept for c in of_profile(f"pair {i} of those given", AS_GIVEN, profiles[i], claim))
 
 
 def _worth_testing(values: Floats, delta: float) -> NDArray[np.intp]:

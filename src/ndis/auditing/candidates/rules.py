@@ -7,7 +7,7 @@ adversarial rules climb by these scores; the others ignore them. The proposals d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from ndis._validate import Adjacency, as_floats, as_not_negative, as_scalar, as_size, require
 from ndis.auditing.candidates import edits
 from ndis.auditing.candidates.data_sets import Domain
-from ndis.auditing.candidates.edits import GivenSets, Proposals, parts_of, row_count
+from ndis.auditing.candidates.edits import Proposals, parts_of, row_count
 from ndis.auditing.claim import Claim
 from ndis.errors import ParameterError
 from ndis.pages.text import several
@@ -203,9 +203,9 @@ class Search:
 
     Parameters
     ----------
-    neighbours : rule, rules, or iterable of data sets, optional
-        `RemoveEach`, `AddRows`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`; or the neighbouring data sets
-        themselves. By default `RemoveEach`, and the search for the worst row as well if the `DataSet` states a domain.
+    neighbours : rule, or list of rules, optional
+        `RemoveEach`, `AddRows`, `AddAdversarial`, `ReplaceEach`, `ReplaceAdversarial`. By default `RemoveEach`, and the
+        search for the worst row as well if the `DataSet` states a domain.
     random_state : int
         Seed of the rules that draw rows.
     seconds : float
@@ -237,17 +237,12 @@ class Search:
             remedy = "state a Domain, DataSet(data, domain=Domain(…)), or use ReplaceEach"
             require(worst or not replaces, "neighbours", "be given for replace-one", None, remedy)
             return [*([] if replaces else [RemoveEach()]), *worst]
-        given = [self.neighbours] if hasattr(self.neighbours, "proposals") else self.neighbours
-        if isinstance(given, np.ndarray | str | bytes) or not isinstance(given, Iterable):
-            wanted = "be a rule of ndis.auditing, or an iterable of rules or of data sets"
-            raise ParameterError("neighbours", wanted, type(given).__name__)
-        items = list(given)
-        require(items, "neighbours", "be at least one", "none")
-        rules = [item for item in items if hasattr(item, "proposals")]
+        rules = list(self.neighbours) if isinstance(self.neighbours, list | tuple) else [self.neighbours]
+        if not rules or not all(hasattr(rule, "proposals") for rule in rules):
+            given = ", ".join(type(rule).__name__ for rule in rules) or "none"
+            raise ParameterError("neighbours", "be a rule of ndis.auditing, or a list of rules", given)
         for rule in rules:
             if rule.adjacency != claim.adjacency:
                 wanted = f"be that of the claim, {claim.adjacency!r}"
                 raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
-        if rules and len(rules) < len(items):
-            raise ParameterError("neighbours", "be rules or data sets, not both", f"{len(rules)} rules of {len(items)}")
-        return rules or [GivenSets(tuple(items))]
+        return rules
