@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
+from ndis.spectrum.dense import rational
 from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile, refuse
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
@@ -183,19 +185,11 @@ class ChiSquareLaw(LogMoment):
         return quantile(self._about_end, p, upper=upper)[0]
 
 
-def exact_products(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """a·b as an unevaluated sum of two floats (Dekker)."""
-    p = a * b
-    split = 2.0**27 + 1.0
-    a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)
-    a_low, b_low = a - a_high, b - b_high
-    return p, a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
-
-
-def double_sum(entries: list[float]) -> tuple[float, float]:
+def double_sum(entries: Iterable[float | Fraction]) -> tuple[float, float]:
     """The sum of the entries as an unevaluated sum of two floats."""
-    high = math.fsum(entries)
-    return high, math.fsum([*entries, -high])
+    total = sum((Fraction(x) for x in entries), Fraction(0))
+    high = float(total)
+    return high, float(total - Fraction(high))
 
 
 def canonical(
@@ -226,8 +220,8 @@ def weighted_sum(
     if not (np.abs(t) >= FLATTEST).all():
         raise ParameterError("weights", "lie within 150 orders of magnitude of the largest scale", weights)
     edge = shift / unit
-    products = exact_products(0.5 * t, np.stack([nu, ncp]))
-    mean = double_sum([edge, *(v for piece in products for v in piece.ravel().tolist())])
+    terms = zip(t.tolist(), nu.tolist(), ncp.tolist(), strict=True)
+    mean = double_sum([edge, *(Fraction(scale) / 2 * (Fraction(n) + Fraction(x)) for scale, n, x in terms)])
     groups = zip(t.tolist(), nu.tolist(), (t * t * ncp).tolist(), strict=True)
     return unit, canonical(mean, [*groups, (0.0, 0.0, (sigma / unit) ** 2)], edge)
 
@@ -237,12 +231,12 @@ def quadratic_form(
 ) -> tuple[Floats, Floats, float, float, float, ChiSquareLaw]:
     """Return the law of xᵀQx + bᵀx + c for x = N(μ, Σ): weights, noncentralities, σ, shift, (unit, law of W/unit)."""
     d = len(matrix)
-    # Q·mean, the value at the mean and the gradient there, each with the digits of the exact result
-    rows = [double_sum(row) for row in np.hstack(exact_products(matrix, mu[None, :])).tolist()]
-    high, low = (np.array(piece) for piece in zip(*rows, strict=True))
-    parts = (*exact_products(mu, high), mu * low, *exact_products(slope, mu))
-    value = double_sum([constant, *np.concatenate(parts).tolist()])
-    gradient = (2.0 * high + slope) + 2.0 * low
+    # the value at the mean and the gradient there, from exact rationals
+    centre, b = rational(mu[:, None]), rational(slope[:, None])
+    image = rational(matrix) * centre
+    (inner,) = (centre.transpose() * (image + b)).entries()
+    value = Fraction(constant) + Fraction(int(inner.p), int(inner.q))
+    gradient = np.array([int(x.p) / int(x.q) for x in (image + image + b).entries()])
     scale = scaling(sigma)
     values, basis, threshold = semidefinite_spectrum("cov", scale[:, None] * sigma * scale)
     inside = values > threshold
@@ -258,10 +252,10 @@ def quadratic_form(
     still = flat & (np.abs(g) <= d * _RANK * slope_size)
     lam, g = np.where(flat, 0.0, lam), np.where(still, 0.0, g)
     unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
-    centre = double_sum([value[0] / unit, value[1] / unit, *(lam / unit).tolist()])
+    mean = double_sum([value / Fraction(unit), *(lam / unit).tolist()])
     groups = [(2.0 * a, 1.0, q) for a, q in zip((lam / unit).tolist(), ((g / unit) ** 2).tolist(), strict=True)]
-    law = canonical(centre, groups, None)
+    law = canonical(mean, groups, None)
     w, slopes = lam[~flat], g[~flat]
     gaussian = float(np.linalg.norm(g[flat]))
-    shift = math.fsum([*value, *(-0.25 * slopes * (slopes / w))])
+    shift = math.fsum([*double_sum([value]), *(-0.25 * slopes * (slopes / w))])
     return w, (slopes / (2.0 * w)) ** 2, gaussian, shift, unit, law

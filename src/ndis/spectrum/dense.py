@@ -92,7 +92,8 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
     d = sigma_q.nrows()
     if d == 0:
         return Directions([], arb(0))
-    diagonal = diagonalise(_whitener(difference, sigma_q), *map(arb_mat, (difference, sigma_q, shift)), bits)
+    w = _whitener(difference, sigma_q)
+    diagonal = diagonalise(w, arb_mat(difference), arb_mat(sigma_q), arb_mat(shift), bits)
     if diagonal is None:
         return None
     rank = difference.rank()

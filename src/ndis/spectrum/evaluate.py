@@ -211,7 +211,6 @@ def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float
     low, high = 0.0 if bounded else -math.inf, math.inf
     rising = (kind == CDF) == (side > 0)
     y = side * _chernoff_point(form, goal, upper=kind == SF, about_edge=bounded) + (0.0 if bounded else form.mean)
-    span = form.spread
     for _ in range(200):
         x = origin + side * y
         value, slope, error = _tail_at(form, x, -side * y if bounded else None, kind)
@@ -221,16 +220,10 @@ def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float
         low, high = (low, y) if h > 0 else (y, high)
         step = -h / math.fabs(slope)
         move = y * math.exp(min(max(step / y, -20.0), 3.0)) if bounded else y + step
-        if not low < move < high:
-            if math.isinf(high - low):
-                span *= 2.0
-                move = y + math.copysign(span, step)
-            elif bounded and low > 0.0:
-                move = math.sqrt(low) * math.sqrt(high)
-            else:
-                move = 0.5 * (low + high)
-        if not low < move < high:
-            return x, (-side * y if bounded else None)
+        if not low < move < high and math.isfinite(high - low):
+            move = math.sqrt(low) * math.sqrt(high) if bounded and low > 0.0 else 0.5 * (low + high)
+            if not low < move < high:
+                return x, (-side * y if bounded else None)
         y = move
     raise PrecisionError(f"the quantile at {probability!r} did not settle", reached=math.fabs(h))
 

@@ -67,6 +67,7 @@ class Origin(ABC):
     copies: int = 1
 
     kind: ClassVar[str]
+    means: ClassVar[tuple[int, int]]  # places of the two means among the arrays, or twice that of the shift
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(frozen(a) for a in self.arrays))
@@ -90,9 +91,11 @@ class Origin(ABC):
             np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
         )
 
-    @abstractmethod
     def still(self) -> Self:
-        """The inputs with both means equal."""
+        """Return the inputs with both means equal."""
+        arrays, (p, q) = list(self.arrays), self.means
+        arrays[p] = arrays[q] if p != q else 0 * arrays[q]
+        return replace(self, arrays=tuple(arrays))
 
     @property
     def apart(self) -> bool:
@@ -107,11 +110,8 @@ class Origin(ABC):
 class _RowOrigin(Origin):
     """The inputs are rows of independent directions: a value, the shift and the copies."""
 
+    means = (1, 1)
     less: ClassVar[int]  # the value less t
-
-    def still(self) -> Self:
-        value, shift, copies = self.arrays
-        return replace(self, arrays=(value, 0 * shift, copies))
 
     def exact_rows(self) -> list[ExactRow]:
         rows = zip(*(a.tolist() for a in self.arrays), strict=True)
@@ -147,10 +147,7 @@ class DiagonalOrigin(Origin):
     """Means and variances of independent coordinates: mean_p, var_p, mean_q, var_q."""
 
     kind: ClassVar[str] = "diagonal"
-
-    def still(self) -> Self:
-        _, v_p, mu_q, v_q = self.arrays
-        return replace(self, arrays=(mu_q, v_p, mu_q, v_q))
+    means = (0, 2)
 
     def exact_rows(self) -> list[ExactRow]:
         rows = zip(*([Fraction(x) for x in a.tolist()] for a in self.arrays), strict=True)
@@ -227,10 +224,7 @@ class DenseOrigin(MatrixOrigin):
     """Means and covariances: mean_p, cov_p, mean_q, cov_q; floats or fractions."""
 
     kind: ClassVar[str] = "dense"
-
-    def still(self) -> Self:
-        _, cov_p, mu_q, cov_q = self.arrays
-        return replace(self, arrays=(mu_q, cov_p, mu_q, cov_q))
+    means = (0, 2)
 
     def matrices(self) -> tuple[Rational, Rational, Rational]:
         mu_p, cov_p, mu_q, cov_q = self.arrays
@@ -243,10 +237,7 @@ class LowRankOrigin(MatrixOrigin):
     """mean_p, mean_q, cov_q, factor F and sign, with cov_p = cov_q + sign·F Fᵀ."""
 
     kind: ClassVar[str] = "low-rank"
-
-    def still(self) -> Self:
-        _, mu_q, *others = self.arrays
-        return replace(self, arrays=(mu_q, mu_q, *others))
+    means = (0, 1)
 
     def matrices(self) -> tuple[Rational, Rational, Rational]:
         mu_p, mu_q, cov_q, factor, sign = self.arrays
