@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._batches import attained_delta
+from ndis._batches import worst_attained
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -270,8 +270,9 @@ class PrivacyProfile(Risks):
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
-        if not all(group.attained for group in self.groups):
-            lower = attained_delta(self.groups, orders_of(order), x, width)
+        if not self.attained:
+            worst = worst_attained(self.groups, orders_of(order), x)
+            lower = 0.0 if worst is None else worst.certify(x, width).lower
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
