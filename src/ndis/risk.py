@@ -52,7 +52,6 @@ _FIRST_PLACES, _ROUNDS = 17, 40
 _BITS = 128
 _LEAST_MU = 1e-9  # where the search starts
 _FARTHER = 1.1  # factor between ends that are tried
-_WIDE = 1e-3  # relative width of certificates that are no better than discrete laws
 _INSIDE = Fraction(7, 8)  # the places of a proof end where δ is this share of the slack
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
@@ -203,22 +202,18 @@ def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) ->
 def _least_mu(x: Floats, y: Floats, slack: float, mu: float) -> float:
     """Return the smallest μ, from a given one on, with δ ≤ δ_μ + slack at some places."""
 
-    def excess(m: float, at: Any, bound: Any) -> Any:
-        return bound - slack - _shift_delta(at, m)
+    def excess(m: float) -> float:
+        return float(np.max(y - slack - _shift_delta(x, m)))
 
-    while True:
-        mu = max(mu, _LEAST_MU)
-        with np.errstate(over="ignore"):  # over the slope of δ_μ in μ
-            needs = excess(mu, x, y) * np.exp(0.5 * (0.5 * mu - x / mu) ** 2)
-        i = int(np.argmax(needs))
-        if not needs[i] > 0.0:
-            return mu
-        place, high = (float(x[i]), float(y[i])), 2.0 * mu
-        while not excess(high, *place) <= 0.0:
-            high *= 2.0
-            if not high < math.inf:
-                raise PrecisionError("no μ is large enough; take a larger slack")
-        mu = (1.0 + 2.0**-40) * float(scipy.optimize.brentq(excess, mu, high, args=place, rtol=2.0**-40))
+    low = max(mu, _LEAST_MU)
+    if not excess(low) > 0.0:
+        return low
+    high = 2.0 * low
+    while not excess(high) <= 0.0:
+        high *= 2.0
+        if not high < math.inf:
+            raise PrecisionError("no μ is large enough; take a larger slack")
+    return (1.0 + 2.0**-40) * float(scipy.optimize.brentq(excess, low, high, rtol=2.0**-40))
 
 
 def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
@@ -389,14 +384,11 @@ class Risks(BatchedProfile):
             return known[0]
         both = self._compositions("worst")
         shared = all(isinstance(g, StepGroup) or g.add.same_origins(g.remove.reversed()) for g in self.groups)
-        with suppress(PrecisionError):
-            return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=True))
+        for exact in (True, False):
+            with suppress(PrecisionError):
+                return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=exact))
         aim = down(Fraction(self.failure_probability) + Fraction(size) * _INSIDE)
         end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
-        box = max((self._certify(one, 0.5 * end, SAMPLED_WIDTH) for one in _ORDERS), key=lambda one: one.upper)
-        if both and box.width > _WIDE * box.upper:
-            with suppress(PrecisionError):
-                return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=False))
 
         def upper(epsilon: Floats) -> Floats:
             bounds = [[self._certify(one, e, SAMPLED_WIDTH).upper for e in epsilon.tolist()] for one in _ORDERS]

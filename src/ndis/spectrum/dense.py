@@ -123,12 +123,13 @@ def diagonalise(columns: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> 
     True
     """
     wt = columns.transpose()
-    factor = cholesky((wt * sigma * columns).tolist(), _indefinite)
+    refusal = ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
+    factor = cholesky((wt * sigma * columns).tolist(), lambda: refusal)
     if factor is None:
         return None
     lower = arb_mat(factor)
     a, m = lower.solve(lower.solve(wt * delta * columns).transpose()), lower.solve(wt * shift)
-    table, vector = _symmetric(a), [row[0] for row in m.tolist()]
+    table, vector = ((a + a.transpose()) / 2).tolist(), m.entries()
     _rotate(table, vector, bits)
     d = len(table)
     off = sum((table[i][j] * table[i][j] for i in range(d) for j in range(d) if i != j), arb(0))
@@ -148,19 +149,6 @@ def _whitener(difference: Any, sigma_q: Any) -> Any:
     except (LinAlgError, ValueError):  # not positive definite in floats, or not finite
         return arb_mat([[arb(i == j) for j in places] for i in places])
     return arb_mat([[scale[i] * arb(float(v[i, j])) for j in places] for i in places])
-
-
-def _indefinite() -> ParameterError:
-    return ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
-
-
-def _symmetric(matrix: Any) -> list[list[Ball]]:
-    """Entries of a matrix that is known to be symmetric. Of two mirrored balls the narrower one is kept."""
-    a: list[list[Ball]] = matrix.tolist()
-    for i in range(len(a)):
-        for j in range(i):
-            a[i][j] = a[j][i] = a[i][j] if a[i][j].rad() <= a[j][i].rad() else a[j][i]
-    return a
 
 
 def _rotate(a: list[list[Ball]], m: list[Ball], bits: int) -> None:
