@@ -312,9 +312,6 @@ class GaussianPair:
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=0.01).log_delta(3.0), 6)
         -45015.43172
         """
-        number: object = epsilon
-        if isinstance(number, float) and math.isfinite(number):  # the checks below take longer than the integral
-            return evaluate.log_delta_at(self, float(number))
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
