@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from ndis._search import reverse_shift
 from ndis._validate import (
     Floats,
+    Numbers,
     as_count,
     as_counts,
     as_covariance,
@@ -26,7 +27,6 @@ from ndis._validate import (
     as_scalar,
     as_vector,
     broadcast_vectors,
-    broadcasts,
     exponential,
     require,
     shaped,
@@ -147,8 +147,7 @@ class GaussianPair:
         """
         t, m = as_fractions("excess", excess), as_fractions("shift", shift)
         n = as_counts("copies", copies)
-        if not all(x > -1 for x in t):
-            raise ParameterError("excess", "be above -1", str(min(t)))
+        require(all(x > -1 for x in t), "excess", "be above -1", str(min(t, default=0)))
         if not all(x == 0 or max(x, -x) >= _LEAST_EXCESS for x in t):
             raise ParameterError("excess", f"be 0 or at least {_LEAST_EXCESS} in size", "a smaller one")
         size = max(len(t), len(m), n.size)
@@ -304,8 +303,7 @@ class GaussianPair:
 
     # ------------------------------------------------------------------ the spectrum
 
-    @broadcasts
-    def log_delta(self, epsilon: ArrayLike) -> float | Floats:
+    def log_delta(self, epsilon: ArrayLike) -> Numbers:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
@@ -315,8 +313,7 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
-    @broadcasts
-    def log_complement(self, epsilon: ArrayLike) -> float | Floats:
+    def log_complement(self, epsilon: ArrayLike) -> Numbers:
         """Return log(1 − δ(ε)), accurate if δ is near 1.
 
         >>> import ndis
@@ -326,8 +323,7 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel()).log_complement, x.shape)
 
-    @broadcasts
-    def delta(self, epsilon: ArrayLike) -> float | Floats:
+    def delta(self, epsilon: ArrayLike) -> Numbers:
         """Return δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
 
         It broadcasts; ε may be negative.
@@ -346,10 +342,9 @@ class GaussianPair:
         >>> pair.delta([0.0, 1.0, 2.0]).round(6)
         array([0.166064, 0.045612, 0.01413 ])
         """
-        return exponential(self.log_delta(epsilon=epsilon))
+        return exponential(self.log_delta(epsilon))
 
-    @broadcasts
-    def epsilon(self, delta: ArrayLike) -> float | Floats:
+    def epsilon(self, delta: ArrayLike) -> Numbers:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         It is infinite for mutually singular laws. For a bounded loss it never exceeds `loss_supremum()`.
@@ -378,10 +373,9 @@ class GaussianPair:
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=2.0).total_variation(), 12)
         0.682689492137
         """
-        return self.delta(0.0)
+        return float(self.delta(0.0))
 
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
+    def tradeoff(self, alpha: ArrayLike) -> Numbers:
         """Return the type II error of the best test of p against q at type I error `alpha` (f-DP). It broadcasts.
 
         >>> import ndis
@@ -416,8 +410,7 @@ class GaussianPair:
         """
         return math.inf if self.mutually_singular else supremum(self.form)
 
-    @broadcasts
-    def log_moment(self, s: ArrayLike) -> float | Floats:
+    def log_moment(self, s: ArrayLike) -> Numbers:
         """Return K(s) = log E_p e^{sL} of the loss L; infinite where it does not exist. It broadcasts.
 
         >>> import ndis
@@ -428,8 +421,7 @@ class GaussianPair:
         points = as_floats("s", s)
         return shaped(log_moment(self.form, points.ravel()), points.shape)
 
-    @broadcasts
-    def renyi(self, order: ArrayLike) -> float | Floats:
+    def renyi(self, order: ArrayLike) -> Numbers:
         """Return the Rényi divergence K(order − 1)/(order − 1) of p from q. Order ∞ is the supremum of the loss.
 
         >>> import ndis

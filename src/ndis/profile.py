@@ -32,6 +32,7 @@ from ndis._search import first_safe_epsilon
 from ndis._validate import (
     Adjacency,
     Floats,
+    Numbers,
     Order,
     as_adjacency,
     as_count,
@@ -39,7 +40,6 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
-    broadcasts,
     exponential,
     largest,
     require,
@@ -202,8 +202,7 @@ class PrivacyProfile(Risks):
 
     # ------------------------------------------------------------------ the guarantee
 
-    @broadcasts
-    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Numbers:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
@@ -212,8 +211,7 @@ class PrivacyProfile(Risks):
         """
         return self._logs(epsilon, order, -math.inf)
 
-    @broadcasts
-    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Numbers:
         """Return δ(ε): the larger of the two orders, or the one asked for. It broadcasts; ε may be negative.
 
         >>> import ndis
@@ -223,8 +221,7 @@ class PrivacyProfile(Risks):
         """
         return exponential(self._logs(epsilon, order, _LOG_OF_ZERO))
 
-    @broadcasts
-    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> Numbers:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         >>> import ndis
