@@ -330,16 +330,15 @@ def _rationals(name: str, result: Any) -> list[Fraction]:
 
 def profile_to_json(groups: tuple[Group | StepGroup, ...], adjacency: str, failure_probability: float) -> str:
     """Write the groups of a profile as JSON text."""
-    result: dict[str, Any] = {
+    result = {
         "format": _FORMAT,
         "format_version": 3 if any(isinstance(group, StepGroup) for group in groups) else 2,
         "ndis_version": __version__,
         "adjacency": adjacency,
         "groups": [_group_to_dict(group) for group in groups],
     }
-    if failure_probability:
-        result["failure_probability"] = failure_probability
-    return json.dumps(result, allow_nan=False)
+    more = {"failure_probability": failure_probability} if failure_probability else {}
+    return json.dumps({**result, **more}, allow_nan=False)
 
 
 def profile_from_json(text: str | bytes) -> dict[str, Any]:

@@ -144,12 +144,7 @@ class GeneralizedChiSquare:
         """
         matrix = as_symmetric("Q", Q)
         d = matrix.shape[0]
-        vectors = []
-        for name, value in (("b", b), ("mean", mean)):
-            vector = as_vector(name, value)
-            require(vector.size in (1, d), name, f"have length {d}", f"length {vector.size}")
-            vectors.append(np.broadcast_to(vector, d))
-        slope, mu = vectors
+        slope, mu = as_vector("b", b, d), as_vector("mean", mean, d)
         constant = single("c", as_floats("c", c))
         sigma = as_covariance("cov", cov, d)
         w, noncentrality, gaussian, shift, unit, law = quadratic_form(matrix, slope, constant, mu, sigma)

@@ -233,7 +233,8 @@ class DPSGD:
         """
         ends = self._epoch_ends()
         result = self._epsilons(ends, as_one_probability("delta", delta))
-        return [EpochRow(self._epochs(n), n, epsilon) for n, epsilon in zip(ends, result, strict=True)]
+        epochs = (float(sum(stage.rate * k for stage, k in self._taken(n))) for n in ends)
+        return [EpochRow(*row) for row in zip(epochs, ends, result, strict=True)]
 
     def _epsilons(self, ends: list[int], delta: float) -> list[float]:
         """ε after each of these numbers of steps; the answers around a number give the first guess for it."""
@@ -246,9 +247,6 @@ class DPSGD:
             guess = np.interp(math.sqrt(n), np.sqrt(known), [result[k] for k in known]) if len(known) > 1 else None
             result[n] = self._profile_after(n)._smallest_epsilon(delta, "worst", guess)
         return [result[n] for n in ends]
-
-    def _epochs(self, count: int) -> float:
-        return float(sum(stage.rate * n for stage, n in self._taken(count)))
 
     def _epoch_ends(self) -> list[int]:
         """The number of steps after each epoch, and at the end."""

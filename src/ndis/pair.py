@@ -44,6 +44,7 @@ __all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]
 
 Rationals = int | float | Fraction | Sequence[int | float | Fraction] | Floats
 
+_ARRAYS = ("variance_ratio", "shift", "copies", "excess")
 _LEAST_EXCESS = 1e-300  # a smaller one is no normal float
 
 
@@ -94,7 +95,7 @@ class GaussianPair:
     origins: tuple[Origin, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("variance_ratio", "shift", "copies", "excess"):
+        for name in _ARRAYS:
             object.__setattr__(self, name, frozen(getattr(self, name)))
         m = self.shift
         # Reject NaN here; every constructor passes this check.
@@ -263,11 +264,8 @@ class GaussianPair:
         for p in others:
             require(isinstance(p, type(self)), "others", f"be {type(self).__name__} values", type(p).__name__)
         return type(self)(
-            np.concatenate([p.variance_ratio for p in pairs]),
-            np.concatenate([p.shift for p in pairs]),
-            np.concatenate([p.copies for p in pairs]),
-            sum(p.dimension for p in pairs),
-            np.concatenate([p.excess for p in pairs]),
+            **{name: np.concatenate([getattr(p, name) for p in pairs]) for name in _ARRAYS},
+            dimension=sum(p.dimension for p in pairs),
             mutually_singular=any(p.mutually_singular for p in pairs),
             uncertainty=max(p.uncertainty for p in pairs),
             origins=tuple(o for p in pairs for o in p.origins) if all(p.origins for p in pairs) else (),

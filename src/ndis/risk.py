@@ -26,6 +26,7 @@ from ndis._groups import Group, StepGroup
 from ndis._validate import Floats, Numbers, Order, as_probability, as_reals, as_scalar, as_share, require, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
+from ndis.accountant.laws import kept
 from ndis.errors import PrecisionError
 from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
@@ -257,10 +258,7 @@ class Risks(BatchedProfile):
         upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
         return upper
 
-    @cached_property
-    def _advantage(self) -> float:
-        return float(self._upper_deltas(np.zeros(1))[0])
-
+    @kept
     def total_variation(self) -> float:
         """Return the largest total variation distance of two neighbours, δ(0), rounded up.
 
@@ -268,7 +266,7 @@ class Risks(BatchedProfile):
         >>> round(ndis.PrivacyProfile.from_noise_multiplier(0.5).total_variation(), 9)
         0.682689492
         """
-        return self._advantage
+        return float(self._upper_deltas(np.zeros(1))[0])
 
     def advantage(self) -> float:
         """Return the largest advantage of a membership attack, true less false positive rate: the total variation."""
@@ -286,7 +284,7 @@ class Risks(BatchedProfile):
         0.740488977
         """
         level = as_share("alpha", alpha)
-        power = largest_power(self.delta, level.ravel(), self._advantage)
+        power = largest_power(self.delta, level.ravel(), self.total_variation())
         return shaped(np.minimum(1.0 - power, 1.0 - level.ravel()), level.shape)
 
     def true_positive_rate(self, at_false_positive_rate: ArrayLike) -> Numbers:
@@ -301,7 +299,7 @@ class Risks(BatchedProfile):
         array([...])
         """
         level = as_share("at_false_positive_rate", at_false_positive_rate)
-        power = largest_power(self._upper_deltas, level.ravel(), self._advantage, _CALM_ENOUGH)
+        power = largest_power(self._upper_deltas, level.ravel(), self.total_variation(), _CALM_ENOUGH)
         return shaped(np.minimum(power * _UP, 1.0), level.shape)
 
     def bayes_risk(self, prior: ArrayLike) -> Numbers:

@@ -18,8 +18,8 @@ import numpy as np
 from flint import arb, fmpq
 from numpy.typing import NDArray
 
-from ndis._balls import Ball, climb, exact_ball
-from ndis._exact import away_from_zero
+from ndis._balls import Ball, climb, exact_ball, precision
+from ndis._exact import down, up
 from ndis._search import reverse
 from ndis._validate import Floats
 from ndis.errors import ParameterError
@@ -137,7 +137,7 @@ class ExcessOrigin(_RowOrigin):
         """Return the invariants as floats, the shift rounded away from 0."""
         t, m, n = self.arrays
         floats, ratio = (np.array([float(x) for x in row]) for row in (t, 1 + t))
-        shift = np.array([away_from_zero(x) for x in m])
+        shift = np.array([up(x) if x > 0 else down(x) for x in m])
         exact = all(Fraction(x) == y for x, y in zip([*floats, *shift], [*t, *m], strict=True))
         return Rounded(floats, ratio, shift, n, error=0.0 if exact else _ROUNDED_INVARIANTS)
 
@@ -278,23 +278,21 @@ def exact_edge(origins: Sequence[Origin]) -> tuple[float, float] | None:
     if any(o.size > EXACT_SIZE for o in origins):
         return None
 
-    def attempt(bits: int) -> list[tuple[float, float]] | None:
-        result = enclose(origins, bits)
-        if result is None:
-            return None
-        if result.mutually_singular or not result.curved or not result.side:
-            return []
-        total = result.edge()
-        if total.rel_accuracy_bits() < 110:
-            return None
-        high = float(total.mid())
-        return [(high, float((total - high).mid()))]
-
-    try:
-        result = climb(attempt, _EDGE_BITS)
-    except ParameterError:  # not positive semidefinite as exact numbers
-        return None
-    return result[0] if result else None
+    for bits in _EDGE_BITS:
+        with precision(bits):
+            try:
+                result = enclose(origins, bits)
+            except ParameterError:  # not positive semidefinite as exact numbers
+                return None
+            if result is None:
+                continue
+            if result.mutually_singular or not result.curved or not result.side:
+                return None
+            total = result.edge()
+            if total.rel_accuracy_bits() >= 110:
+                high = float(total.mid())
+                return high, float((total - high).mid())
+    return None
 
 
 def _root(ball: Ball) -> float:
