@@ -148,7 +148,7 @@ def _whitener(difference: Any, sigma_q: Any) -> Any:
         _, v = scipy.linalg.eigh(scaled(difference), scaled(sigma_q))
     except (LinAlgError, ValueError):  # not positive definite in floats, or not finite
         return arb_mat([[arb(i == j) for j in places] for i in places])
-    return arb_mat([[scale[i] * arb(float(v[i, j])) for j in places] for i in places])
+    return arb_mat([[scale[i] * arb(float(v[i, j])) for j in places] for i in places]).mid()
 
 
 def _rotate(a: list[list[Ball]], m: list[Ball], bits: int) -> None:
