@@ -216,10 +216,9 @@ def noise_multiplier_of(group: Group | StepGroup) -> float | None:
     if isinstance(group, StepGroup) or len(origins := group.remove.origins) != 1 or origins[0].kind != "excess":
         return None
     shift = origins[0].arrays[1].ravel()[0]
-    sigma = float(1 / shift) if shift > 0 else 0.0
-    if not sigma > 0.0:
+    if not shift > 0:
         return None
-    remove, add = noise_pairs(sigma)
+    remove, add = noise_pairs(sigma := float(1 / shift))
     return sigma if group.remove.same_origins(remove) and group.add.same_origins(add) else None
 
 

@@ -147,7 +147,10 @@ class GeneralizedChiSquare:
         slope, mu = as_vector("b", b, d), as_vector("mean", mean, d)
         constant = single("c", as_floats("c", c))
         sigma = as_covariance("cov", cov, d)
-        w, noncentrality, gaussian, shift, unit, law = quadratic_form(matrix, slope, constant, mu, sigma)
+        try:
+            w, noncentrality, gaussian, shift, unit, law = quadratic_form(matrix, slope, constant, mu, sigma)
+        except OverflowError:
+            raise ParameterError("Q, b, c and mean", "give a form within the range of floats", "an overflow") from None
         self = object.__new__(cls)
         self._freeze(w, np.ones(w.size), noncentrality, gaussian, shift, unit, law)
         return self

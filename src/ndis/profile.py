@@ -348,9 +348,8 @@ class PrivacyProfile(Risks):
         q = as_rate(rate)
         if q == 1.0:
             return self
-        step = None
-        if self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1:
-            step = sampled_step(self.groups[0], q, adjacency="replace-one")
+        alone = self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1
+        step = sampled_step(self.groups[0], q, adjacency="replace-one") if alone else None
         rule = "be one release, or releases that all see one sample, to be subsampled"
         got = f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample"
         require(step or not self.composed, "profile", rule, got, "sample each release before you compose")

@@ -222,6 +222,7 @@ def quadratic_form(
     image = rational(matrix) * centre
     (inner,) = (centre.transpose() * (image + b)).entries()
     value = Fraction(constant) + Fraction(int(inner.p), int(inner.q))
+    parts = double_sum([value])
     gradient = np.array([int(x.p) / int(x.q) for x in (image + image + b).entries()])
     scale = scaling(sigma)
     values, basis, threshold = semidefinite_spectrum("cov", scale[:, None] * sigma * scale)
@@ -243,5 +244,5 @@ def quadratic_form(
     law = canonical(mean, groups, None)
     w, slopes = lam[~flat], g[~flat]
     gaussian = float(np.linalg.norm(g[flat]))
-    shift = math.fsum([*double_sum([value]), *(-0.25 * slopes * (slopes / w))])
+    shift = math.fsum([*parts, *(-0.25 * slopes * (slopes / w))])
     return w, (slopes / (2.0 * w)) ** 2, gaussian, shift, unit, law
