@@ -327,9 +327,8 @@ class RunSearch:
             raise PrecisionError(f"more than {beyond // 2} steps meet the budget; longer schedules are out of reach")
         between = range(beyond // 2 + 1, min(beyond, most + 1))
         turn = between.start + bisect_left(between, True, key=lambda n: safe(n) == few)
-        good = turn if few else turn - 1
         back = 0  # the certificate is a little wider than the floats
-        while not self._upper(n := max(good + back if few else good - back, 1)) <= self.delta:
+        while not self._upper(n := max(turn + back if few else turn - 1 - back, 1)) <= self.delta:
             if few and n > most:
                 raise BudgetError(f"not even {most} bins meet the budget; add noise")
             back = 2 * back + 1

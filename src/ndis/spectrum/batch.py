@@ -87,10 +87,9 @@ def delta_batch(
     large = todo[out[todo] > NEAR_ONE]
     if large.size:
         out[large] = log_one_minus_exp(integrate(large, COMPLEMENT))
+    make, rows = (GaussianPair.from_excess, t) if variance_ratio is None else (GaussianPair.from_ratios, ratio)
     for i in np.flatnonzero(np.isnan(out)):
-        exact = variance_ratio is not None
-        pair = (GaussianPair.from_ratios if exact else GaussianPair.from_excess)((ratio if exact else t)[i], m[i], n[i])
-        out[i] = log_delta_at(pair, float(eps[i]))
+        out[i] = log_delta_at(make(rows[i], m[i], n[i]), float(eps[i]))
     return out if log else np.exp(out)
 
 

@@ -164,6 +164,8 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
     It lies beyond the quantile and near it. Newton's method in the logarithm of the tail meets no cliff from there.
     """
+    if form.distance:  # a closed form needs no compiler
+        return math.sqrt(-2.0 * goal) * (form.distance if upper else -form.distance)
     groups = (form.t, form.ratio, form.nu, form.q, about_edge)
     sign, end = (1.0, form.domain[1]) if upper else (-1.0, -form.domain[0])
     s = math.sqrt(-2.0 * goal) / form.spread
