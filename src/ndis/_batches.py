@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._balls import exact_ball, outward, precision
-from ndis._exact import up
+from ndis._exact import root_down, up
 from ndis._groups import Group, StepGroup, as_noise_multiplier, orders_of, sampled_step
 from ndis._validate import Order, as_choice, as_count, as_floats, as_one_probability, as_size, require
 from ndis.accountant.composition import Composition
@@ -141,9 +140,8 @@ class BatchedProfile:
         >>> round(step.subsampled(0.01).repeat(1000).epsilon(1e-5), 6)
         1.833019
         """
-        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
         count = Fraction(as_noise_multiplier("count_noise", count_noise))
-        return cls._gaussian(1 / sigma**2 + 1 / (2 * count) ** 2)
+        return cls._gaussian(noise_multiplier, 1, 1 / (2 * count) ** 2)
 
     @classmethod
     def from_tree_aggregation(cls, *, noise_multiplier: float, steps: int) -> PrivacyProfile:
@@ -156,8 +154,7 @@ class BatchedProfile:
         >>> round(ndis.PrivacyProfile.from_tree_aggregation(noise_multiplier=10.0, steps=1000).epsilon(1e-6), 6)
         1.367571
         """
-        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
-        return cls._gaussian(as_size("steps", steps).bit_length() / sigma**2)
+        return cls._gaussian(noise_multiplier, as_size("steps", steps).bit_length())
 
     @classmethod
     def from_matrix(cls, *, noise_multiplier: float, strategy: ArrayLike) -> PrivacyProfile:
@@ -172,8 +169,7 @@ class BatchedProfile:
         3.307601
         """
         columns = np.atleast_2d(as_floats("strategy", strategy)).T.tolist()
-        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
-        return cls._gaussian(max(sum(Fraction(x) ** 2 for x in column) for column in columns) / sigma**2)
+        return cls._gaussian(noise_multiplier, max(sum(Fraction(x) ** 2 for x in column) for column in columns))
 
     @classmethod
     def from_banded_matrix(
@@ -197,15 +193,13 @@ class BatchedProfile:
         rule = f"be at most {least}, the records of the smallest group"
         require(as_size("batch_size", batch_size) <= least, "batch_size", rule, batch_size)
         rate = Fraction(batch_size, least)
-        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
-        return cls._gaussian(1 / sigma**2).subsampled(up(rate)).repeat(-(-steps // bands))
+        return cls._gaussian(noise_multiplier, 1).subsampled(up(rate)).repeat(-(-steps // bands))
 
     @classmethod
-    def _gaussian(cls, square: Fraction) -> PrivacyProfile:
-        """Return the guarantee of a mean shift with this square. Its noise multiplier is rounded down."""
-        with precision(128):
-            sigma = outward(exact_ball(1 / square).sqrt()).lower
-        return cls.from_noise_multiplier(sigma)
+    def _gaussian(cls, noise_multiplier: float, square: Fraction | int, more: Fraction | int = 0) -> PrivacyProfile:
+        """Return the guarantee of a mean shift with the square `square`/σ² + `more`, its noise rounded down."""
+        sigma = Fraction(as_noise_multiplier("noise_multiplier", noise_multiplier))
+        return cls.from_noise_multiplier(root_down(1 / (square / sigma**2 + more)))
 
     @classmethod
     def from_allocation(
@@ -245,7 +239,7 @@ class BatchedProfile:
     @property
     def attained(self) -> bool:
         """Say if some neighbours have the losses of this profile. If not, it is only an upper bound."""
-        return all(group.step.attained for group in self.groups if isinstance(group, StepGroup))
+        return all(group.attained for group in self.groups)
 
     def bounds(self, delta: float) -> Enclosure:
         """Return ends between which the smallest ε for `delta` lies, in floats.
@@ -261,7 +255,10 @@ class BatchedProfile:
         """
         target = as_one_probability("delta", delta)
         upper = self._smallest_epsilon(target, "worst")
-        return Enclosure(upper if self.attained else attained_epsilon(self.groups, target, upper), upper)
+        if self.attained:
+            return Enclosure(upper, upper)
+        worst = worst_attained(self.groups, orders_of("worst"), upper)
+        return Enclosure(0.0 if worst is None else _BELOW * worst.smallest_epsilon(target, 0.0), upper)
 
     def group(self, size: int) -> PrivacyProfile:
         """Return the guarantee for one user with up to `size` examples, all of them added or all removed, exactly.
@@ -299,9 +296,9 @@ def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float)
     """Return a composition that neighbours attain, with this share of the steps of one kind; None if none is known."""
     parts = []
     for group in groups:
-        if isinstance(group, Group) or group.step.attained:
+        if group.attained:
             parts.append((group.law(order), group.count))
-        elif isinstance(group.step, FixedSizeStep):
+        elif isinstance(group, StepGroup) and isinstance(group.step, FixedSizeStep):
             some = round(share * group.count)
             sides: tuple[tuple[Order, int], ...] = (("remove", some), ("add", group.count - some))
             parts += [(group.step.one_sided(side), count) for side, count in sides]
@@ -310,8 +307,10 @@ def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float)
     return Composition(parts, order)
 
 
-def _worst(groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float) -> Composition | None:
-    """Return the composition with the largest δ(ε) among those that were tried."""
+def worst_attained(
+    groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float
+) -> Composition | None:
+    """Return the composition with the largest δ(ε) among those that were tried, which neighbours attain."""
     if all(isinstance(group, StepGroup) for group in groups):
         orders = orders[:1]  # both are alike
     known: list[tuple[float, Composition]] = []
@@ -319,17 +318,3 @@ def _worst(groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], eps
         with suppress(PrecisionError):
             known += [] if one is None else [(float(one.log_delta(np.array([epsilon]))[0]), one)]
     return max(known, key=lambda pair: pair[0])[1] if known else None
-
-
-def attained_epsilon(groups: tuple[Group | StepGroup, ...], target: float, near: float) -> float:
-    """Return an ε that some neighbours need for the δ `target`, in floats; 0 if none is known. It is about `near`."""
-    worst = _worst(groups, orders_of("worst"), near)
-    return 0.0 if worst is None else _BELOW * worst.smallest_epsilon(target, 0.0)
-
-
-def attained_delta(
-    groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float, relative_width: float
-) -> float:
-    """Return a δ that some neighbours have at ε in one of the orders with certainty; 0 if none is known."""
-    worst = _worst(groups, orders, epsilon)
-    return 0.0 if worst is None else worst.certify(epsilon, relative_width).lower

@@ -51,9 +51,8 @@ class ExactArray:
 
     def to_fractions(self) -> NDArray[Any]:
         """Return the values as an object array of `Fraction`."""
-        whole = np.empty(self.numerators.size, dtype=object)
-        whole[:] = [Fraction(int(x), self.denominator) for x in self.numerators.ravel().tolist()]
-        return whole.reshape(self.shape)
+        flat = [Fraction(int(x), self.denominator) for x in self.numerators.ravel().tolist()]
+        return np.array(flat, dtype=object).reshape(self.shape)
 
     def fixed_point(self, bits: int) -> NDArray[Any]:
         """Return ⌊value · 2^bits⌋: integers within one unit of the value, and equal to it if it is an integer."""
@@ -124,9 +123,8 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
             raise ParameterError(name, "be finite", "a NaN or an infinity")
         flat.append(Fraction(number))
     denominator = math.lcm(*(q.denominator for q in flat))
-    numerators = np.empty(len(flat), dtype=object)
-    numerators[:] = [q.numerator * (denominator // q.denominator) for q in flat]
-    return ExactArray(numerators.reshape(array.shape), denominator)
+    numerators = [q.numerator * (denominator // q.denominator) for q in flat]
+    return ExactArray(np.array(numerators, dtype=object).reshape(array.shape), denominator)
 
 
 def plus_diagonal(matrix: ExactArray, value: Any) -> ExactArray:
@@ -161,15 +159,6 @@ def down(value: Fraction) -> float:
     (True, 0.5)
     """
     return -up(-value)
-
-
-def away_from_zero(value: Fraction) -> float:
-    """The nearest float that is not closer to 0 than a rational.
-
-    >>> away_from_zero(Fraction(-1, 3)) < Fraction(-1, 3)
-    True
-    """
-    return up(value) if value > 0 else down(value)
 
 
 def root_up(square: Fraction) -> float:

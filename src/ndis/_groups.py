@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
@@ -184,23 +184,18 @@ def canonical(groups: Iterable[Group | StepGroup]) -> tuple[Group | StepGroup, .
     plain: list[Group] = []
     sampled: list[Group | StepGroup] = []
     for group in groups:
-        if not isinstance(group, Group | StepGroup):
-            raise ParameterError("groups", "be Group values", type(group).__name__)
+        require(isinstance(group, Group | StepGroup), "groups", "be Group values", type(group).__name__)
+        known = next((i for i, one in enumerate(sampled) if one.same_release(group)), None)
         if isinstance(group, Group) and not group.sampled:
-            n = group.count
-            plain.append(group if n == 1 else Group(group.remove.repeat(n), group.add.repeat(n)))
-            continue
-        for i, known in enumerate(sampled):
-            if known.same_release(group):
-                sampled[i] = replace(known, count=known.count + group.count)
-                break
-        else:
+            plain.append(group)
+        elif known is None:
             sampled.append(group)
+        else:
+            sampled[known] = replace(sampled[known], count=sampled[known].count + group.count)
     require(plain or sampled, "groups", "hold at least one group", "none")
-    if len(plain) > 1:
-        first, *others = plain
-        remove = first.remove.compose(*(g.remove for g in others))
-        plain = [Group(remove, first.add.compose(*(g.add for g in others)))]
+    if sum(group.count for group in plain) > 1:
+        remove, add = ([group.pair(one).repeat(group.count) for group in plain] for one in _ORDERS["worst"])
+        plain = [Group(remove[0].compose(*remove[1:]), add[0].compose(*add[1:]))]
     return (*plain, *sampled)
 
 
@@ -221,10 +216,9 @@ def noise_multiplier_of(group: Group | StepGroup) -> float | None:
     if isinstance(group, StepGroup) or len(origins := group.remove.origins) != 1 or origins[0].kind != "excess":
         return None
     shift = origins[0].arrays[1].ravel()[0]
-    sigma = float(1 / shift) if shift > 0 else 0.0
-    if not sigma > 0.0:
+    if not shift > 0:
         return None
-    remove, add = noise_pairs(sigma)
+    remove, add = noise_pairs(sigma := float(1 / shift))
     return sigma if group.remove.same_origins(remove) and group.add.same_origins(add) else None
 
 
@@ -266,29 +260,22 @@ def orders_of(order: str) -> tuple[Order, ...]:
 # ---------------------------------------------------------------------- JSON
 
 
-class _Kind(NamedTuple):
-    """A way to make a pair: the constructor and its arguments, in the order of `Origin.arrays`."""
-
-    make: Callable[..., GaussianPair]
-    required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-
-
-_KINDS = {
-    "ratios": _Kind(GaussianPair.from_ratios, ("variance_ratio",), ("shift", "copies")),
-    "excess": _Kind(GaussianPair.from_excess, ("excess",), ("shift", "copies")),
-    "diagonal": _Kind(GaussianPair.from_diagonal, ("mean_p", "var_p", "mean_q", "var_q")),
-    "dense": _Kind(GaussianPair.from_moments, ("mean_p", "cov_p", "mean_q", "cov_q")),
-    "low-rank": _Kind(GaussianPair.from_low_rank, ("mean_p", "mean_q", "cov_q", "factor"), ("sign",)),
+# Ways to make a pair: the constructor, its arguments in the order of `Origin.arrays`, and how many must be given.
+_KINDS: dict[str, tuple[Callable[..., GaussianPair], tuple[str, ...], int]] = {
+    "ratios": (GaussianPair.from_ratios, ("variance_ratio", "shift", "copies"), 1),
+    "excess": (GaussianPair.from_excess, ("excess", "shift", "copies"), 1),
+    "diagonal": (GaussianPair.from_diagonal, ("mean_p", "var_p", "mean_q", "var_q"), 4),
+    "dense": (GaussianPair.from_moments, ("mean_p", "cov_p", "mean_q", "cov_q"), 4),
+    "low-rank": (GaussianPair.from_low_rank, ("mean_p", "mean_q", "cov_q", "factor", "sign"), 4),
 }
 
 
 def pair_from_arrays(name: str, arrays: Mapping[str, Any]) -> GaussianPair:
     """The pair made by the constructor whose arguments these are."""
-    for kind in _KINDS.values():
-        if set(kind.required) <= arrays.keys() <= {*kind.required, *kind.optional}:
-            return kind.make(**arrays)
-    choices = " or ".join(", ".join(k.required) + "".join(f" [{o}]" for o in k.optional) for k in _KINDS.values())
+    for make, names, least in _KINDS.values():
+        if set(names[:least]) <= arrays.keys() <= set(names):
+            return make(**arrays)
+    choices = " or ".join(", ".join(a[:n]) + "".join(f" [{o}]" for o in a[n:]) for _, a, n in _KINDS.values())
     raise ParameterError(f"keys of {name}", f"be {choices}", ", ".join(arrays) or "none")
 
 
@@ -302,7 +289,7 @@ def pair_to_json(pair: GaussianPair) -> list[dict[str, Any]]:
             "copies": o.copies,
             "arrays": {
                 key: [str(x) for x in a] if a.dtype == object else a.tolist()
-                for key, a in zip(_KINDS[o.kind].required + _KINDS[o.kind].optional, o.arrays, strict=True)
+                for key, a in zip(_KINDS[o.kind][1], o.arrays, strict=True)
             },
         }
         for o in pair.origins
@@ -322,13 +309,12 @@ def _origin_from_json(name: str, result: Any) -> GaussianPair:
     require(isinstance(kind, str) and kind in _KINDS, f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
     require(isinstance(reverse, bool), f"reverse in {name}", "be true or false", repr(reverse))
     require(type(copies) is int, f"copies in {name}", "be a whole number of at least 1", repr(copies))
-    arrays = only_keys(f"arrays in {name}", item["arrays"], _KINDS[kind].required + _KINDS[kind].optional)
+    make, names, _ = _KINDS[kind]
+    arrays = only_keys(f"arrays in {name}", item["arrays"], names)
     if kind == "excess":
         arrays = {**arrays, **{key: _rationals(f"{key} in {name}", arrays[key]) for key in ("excess", "shift")}}
-    pair = _KINDS[kind].make(**arrays)
-    if reverse:
-        pair = pair.reversed()
-    return pair if copies == 1 else pair.repeat(copies)
+    pair = make(**arrays).repeat(copies)
+    return pair.reversed() if reverse else pair
 
 
 def _rationals(name: str, result: Any) -> list[Fraction]:
@@ -343,16 +329,15 @@ def _rationals(name: str, result: Any) -> list[Fraction]:
 
 def profile_to_json(groups: tuple[Group | StepGroup, ...], adjacency: str, failure_probability: float) -> str:
     """Write the groups of a profile as JSON text."""
-    result: dict[str, Any] = {
+    result = {
         "format": _FORMAT,
         "format_version": 3 if any(isinstance(group, StepGroup) for group in groups) else 2,
         "ndis_version": __version__,
         "adjacency": adjacency,
         "groups": [_group_to_dict(group) for group in groups],
     }
-    if failure_probability:
-        result["failure_probability"] = failure_probability
-    return json.dumps(result, allow_nan=False)
+    more = {"failure_probability": failure_probability} if failure_probability else {}
+    return json.dumps({**result, **more}, allow_nan=False)
 
 
 def profile_from_json(text: str | bytes) -> dict[str, Any]:

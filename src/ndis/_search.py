@@ -149,9 +149,7 @@ def first_safe_epsilon(epsilon: float, certified: Callable[[float], float], delt
     return epsilon
 
 
-def newton_epsilon(
-    excess: Callable[[float], Excess], e: float, high: float, *, beyond: float = math.inf, known: Excess | None = None
-) -> float:
+def newton_epsilon(excess: Callable[[float], Excess], e: float, high: float, *, beyond: float = math.inf) -> float:
     """Return the smallest ε ≥ 0 with δ(ε) ≤ target, by safeguarded Newton steps. It was checked, with its error.
 
     Parameters
@@ -164,15 +162,13 @@ def newton_epsilon(
         Safe, or infinite.
     beyond : float
         A point above the answer that no step from below may pass.
-    known : tuple of float, optional
-        The excess at `e`, if the caller has it.
 
     Examples
     --------
     >>> round(newton_epsilon(lambda e: (-2.0 * e - math.log(0.01), 1e-14, 2.0), 0.0, math.inf), 9)
     2.302585093
     """
-    h, margin, slope = excess(e) if known is None else known
+    h, margin, slope = excess(e)
     if e > 0.0 and h + margin <= 0.0:
         high = e
         if not e * slope + h > 0.0:  # the tangent, or nothing, asks for a positive ε

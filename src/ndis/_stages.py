@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
@@ -317,24 +318,17 @@ class RunSearch:
         def safe(n: int) -> bool:
             return self._log(n, goal - 1.0) <= goal
 
-        good, bad = 1, 2
-        if few and not safe(1):
-            good, bad = 2, 1
-            while good < most and not safe(good):
-                good, bad = 2 * good, good
-        elif not few:
-            if not self._upper(1) <= self.delta:
-                raise BudgetError("not even one step meets the budget; add noise, or sample at a smaller rate")
-            while bad <= most and safe(bad):
-                good, bad = bad, 2 * bad
-            if bad > most and name != "batch_size":
-                raise PrecisionError(f"more than {good} steps meet the budget; longer schedules are out of reach")
-            bad = min(bad, most + 1)
-        while abs(bad - good) > 1:
-            middle = (good + bad) // 2
-            good, bad = (middle, bad) if safe(middle) else (good, middle)
+        if not (few or self._upper(1) <= self.delta):
+            raise BudgetError("not even one step meets the budget; add noise, or sample at a smaller rate")
+        beyond = 1 if few else 2  # doubled until it is safe with that many bins, or unsafe with that many steps
+        while beyond <= most and safe(beyond) != few:
+            beyond *= 2
+        if not (few or beyond <= most or name == "batch_size"):
+            raise PrecisionError(f"more than {beyond // 2} steps meet the budget; longer schedules are out of reach")
+        between = range(beyond // 2 + 1, min(beyond, most + 1))
+        turn = between.start + bisect_left(between, True, key=lambda n: safe(n) == few)
         back = 0  # the certificate is a little wider than the floats
-        while not self._upper(n := max(good + back if few else good - back, 1)) <= self.delta:
+        while not self._upper(n := max(turn + back if few else turn - 1 - back, 1)) <= self.delta:
             if few and n > most:
                 raise BudgetError(f"not even {most} bins meet the budget; add noise")
             back = 2 * back + 1

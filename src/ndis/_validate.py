@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndis.errors import ParameterError, PrecisionError
 
 Floats = NDArray[np.float64]
-Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
-P = ParamSpec("P")
+Numbers = Any  # what a method returns that broadcasts: a float for a float, an array for an array
 T = TypeVar("T")
 Adjacency = Literal["add-remove", "replace-one"]
 Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
@@ -96,11 +95,12 @@ def single(name: str, array: Floats) -> float:
     return float(array)
 
 
-def as_vector(name: str, value: ArrayLike) -> Floats:
-    """A finite vector; a scalar counts as a vector of length one."""
+def as_vector(name: str, value: ArrayLike, length: int | None = None) -> Floats:
+    """Return a finite vector, of a length if one is given; a scalar is a vector of length one, or is repeated."""
     array = np.atleast_1d(as_floats(name, value))
     require(array.ndim == 1, name, "be one-dimensional", f"shape {array.shape}")
-    return array
+    require(length is None or array.size in (1, length), name, f"have length {length}", f"length {array.size}")
+    return array if length is None else np.broadcast_to(array, length)
 
 
 def as_positive(name: str, value: ArrayLike) -> Floats:
@@ -146,19 +146,17 @@ def as_size(name: str, value: Any) -> int:
     return int(value)
 
 
-def as_symmetric(name: str, value: ArrayLike) -> Floats:
-    """(A+Aᵀ)/2 of a finite square matrix that is symmetric up to rounding, definite or not; a scalar counts as 1×1."""
+def as_symmetric(name: str, value: ArrayLike, size: Floats | None = None) -> Floats:
+    """(A+Aᵀ)/2 of a finite square matrix that is symmetric up to rounding, definite or not; a scalar counts as 1×1.
+
+    Rounding is relative to the size of the entries, and their largest modulus is the size unless it is given.
+    """
     array = as_floats(name, value)
     array = array.reshape(1, 1) if array.ndim == 0 else array
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise ParameterError(name, "be a square matrix", f"shape {array.shape}")
-    return _symmetric_part(name, array, np.abs(array).max())
-
-
-def _symmetric_part(name: str, array: Floats, size: Floats | float) -> Floats:
-    """(A+Aᵀ)/2, refused if the asymmetry exceeds the rounding of entries of that size."""
     excess = np.abs(array - array.T)
-    if not (excess <= len(array) * _ASYMMETRY * size).all():
+    if not (excess <= len(array) * _ASYMMETRY * (np.abs(array).max() if size is None else size)).all():
         raise ParameterError(
             name,
             "be symmetric",
@@ -177,7 +175,7 @@ def as_covariance(name: str, value: ArrayLike, dimension: int) -> Floats:
         raise ParameterError(name, f"have shape ({dimension}, {dimension})", f"shape {array.shape}")
     diagonal = np.diagonal(array)
     deviation = np.sqrt(_checked(name, diagonal, diagonal >= 0, "have non-negative variances on its diagonal"))
-    return _symmetric_part(name, array, np.outer(deviation, deviation))
+    return as_symmetric(name, array, np.outer(deviation, deviation))
 
 
 def as_probability(name: str, value: ArrayLike) -> Floats:
@@ -238,26 +236,6 @@ def exponential(log_values: float | Floats) -> float | Floats:
     """Return e to each entry, in the same shape; a float for a single number."""
     values = np.exp(log_values)
     return float(values) if np.ndim(values) == 0 else values
-
-
-class Broadcast(Protocol[P]):
-    """This is a method that broadcasts: a float gives a float, an array or a sequence gives an array."""
-
-    @overload
-    def __call__(self, value: float, /, *args: P.args, **options: P.kwargs) -> float: ...
-    @overload
-    def __call__(self, value: Vector, /, *args: P.args, **options: P.kwargs) -> Floats: ...
-    @overload
-    def __call__(self, **named: Any) -> Any: ...
-
-
-class _Method(Protocol[P]):
-    def __get__(self, instance: object, owner: Any = None, /) -> Broadcast[P]: ...
-
-
-def broadcasts(method: Callable[Concatenate[Any, Any, P], float | Floats]) -> _Method[P]:
-    """Tell type checkers that a method is a `Broadcast` over its first argument. Python gets the method unchanged."""
-    return method
 
 
 def as_choice(name: str, value: Any, choices: Sequence[str]) -> Any:

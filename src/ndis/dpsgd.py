@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ndis._files import check_format, loads, only_keys
 from ndis._search import budget
 from ndis._stages import NEARLY_ALL, SAMPLERS, USUAL, RunSearch, Sampling, Stage, as_plan, as_stage, missing
-from ndis._validate import Adjacency, Floats, as_count, as_counts, as_one_probability, broadcasts, require, shaped
+from ndis._validate import Adjacency, Numbers, as_count, as_counts, as_one_probability, require, shaped
 from ndis._version import __version__
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
@@ -172,14 +172,11 @@ class DPSGD:
         groups = [group for stage, n in self._taken(steps) for group in stage.groups(n)]
         return PrivacyProfile(groups=groups, adjacency=self.adjacency)
 
-    @broadcasts
-    def epsilon(self, delta: ArrayLike) -> float | Floats:
+    def epsilon(self, delta: ArrayLike) -> Numbers:
         """Return the smallest ε for δ, on the safe side. Broadcasts."""
-        answer: float | Floats = self.profile().epsilon(delta=delta)
-        return answer
+        return self.profile().epsilon(delta)
 
-    @broadcasts
-    def delta(self, epsilon: ArrayLike) -> float | Floats:
+    def delta(self, epsilon: ArrayLike) -> Numbers:
         """Return the larger δ(ε) of the two orders, for all steps. Broadcasts; ε may be negative.
 
         >>> import ndis
@@ -187,8 +184,7 @@ class DPSGD:
         >>> round(training.delta(2.0), 9)
         0.000119043
         """
-        answer: float | Floats = self.profile().delta(epsilon=epsilon)
-        return answer
+        return self.profile().delta(epsilon)
 
     def certified_epsilon(self, delta: float) -> float:
         """An ε whose certified δ is at most `delta`."""
@@ -210,8 +206,7 @@ class DPSGD:
         pairs = zip(self.stages, firsts, strict=False)
         return [(stage, min(count - first, stage.steps)) for stage, first in pairs if first < count]
 
-    @broadcasts
-    def epsilon_after(self, steps: ArrayLike, *, delta: float) -> float | Floats:
+    def epsilon_after(self, steps: ArrayLike, *, delta: float) -> Numbers:
         """Return ε after some steps. It broadcasts over `steps`.
 
         >>> import ndis
@@ -238,7 +233,8 @@ class DPSGD:
         """
         ends = self._epoch_ends()
         result = self._epsilons(ends, as_one_probability("delta", delta))
-        return [EpochRow(self._epochs(n), n, epsilon) for n, epsilon in zip(ends, result, strict=True)]
+        epochs = (float(sum(stage.rate * k for stage, k in self._taken(n))) for n in ends)
+        return [EpochRow(*row) for row in zip(epochs, ends, result, strict=True)]
 
     def _epsilons(self, ends: list[int], delta: float) -> list[float]:
         """ε after each of these numbers of steps; the answers around a number give the first guess for it."""
@@ -251,9 +247,6 @@ class DPSGD:
             guess = np.interp(math.sqrt(n), np.sqrt(known), [result[k] for k in known]) if len(known) > 1 else None
             result[n] = self._profile_after(n)._smallest_epsilon(delta, "worst", guess)
         return [result[n] for n in ends]
-
-    def _epochs(self, count: int) -> float:
-        return float(sum(stage.rate * n for stage, n in self._taken(count)))
 
     def _epoch_ends(self) -> list[int]:
         """The number of steps after each epoch, and at the end."""

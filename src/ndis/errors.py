@@ -31,16 +31,10 @@ class ParameterError(NdisError, ValueError):
 
     def __init__(self, name: str, rule: str, got: object, remedy: str = "") -> None:
         super().__init__(f"{name} must {rule}; got {got}" + (f"; {remedy}" if remedy else ""))
-        self.name = name
+        self.name, self._given = name, (name, rule, str(got), remedy)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _parameter_error, (str(self), self.name)  # so that it leaves a worker process unchanged
-
-
-def _parameter_error(message: str, name: str) -> ParameterError:
-    error = ParameterError.__new__(ParameterError, message)
-    error.args, error.name = (message,), name
-    return error
+        return ParameterError, self._given  # so that it leaves a worker process unchanged
 
 
 class PrecisionError(NdisError, ArithmeticError):

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from ndis._search import reverse_shift
 from ndis._validate import (
     Floats,
+    Numbers,
     as_count,
     as_counts,
     as_covariance,
@@ -26,7 +27,6 @@ from ndis._validate import (
     as_scalar,
     as_vector,
     broadcast_vectors,
-    broadcasts,
     exponential,
     require,
     shaped,
@@ -44,6 +44,7 @@ __all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]
 
 Rationals = int | float | Fraction | Sequence[int | float | Fraction] | Floats
 
+_ARRAYS = ("variance_ratio", "shift", "copies", "excess")
 _LEAST_EXCESS = 1e-300  # a smaller one is no normal float
 
 
@@ -94,7 +95,7 @@ class GaussianPair:
     origins: tuple[Origin, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("variance_ratio", "shift", "copies", "excess"):
+        for name in _ARRAYS:
             object.__setattr__(self, name, frozen(getattr(self, name)))
         m = self.shift
         # Reject NaN here; every constructor passes this check.
@@ -147,8 +148,7 @@ class GaussianPair:
         """
         t, m = as_fractions("excess", excess), as_fractions("shift", shift)
         n = as_counts("copies", copies)
-        if not all(x > -1 for x in t):
-            raise ParameterError("excess", "be above -1", str(min(t)))
+        require(all(x > -1 for x in t), "excess", "be above -1", str(min(t, default=0)))
         if not all(x == 0 or max(x, -x) >= _LEAST_EXCESS for x in t):
             raise ParameterError("excess", f"be 0 or at least {_LEAST_EXCESS} in size", "a smaller one")
         size = max(len(t), len(m), n.size)
@@ -264,11 +264,8 @@ class GaussianPair:
         for p in others:
             require(isinstance(p, type(self)), "others", f"be {type(self).__name__} values", type(p).__name__)
         return type(self)(
-            np.concatenate([p.variance_ratio for p in pairs]),
-            np.concatenate([p.shift for p in pairs]),
-            np.concatenate([p.copies for p in pairs]),
-            sum(p.dimension for p in pairs),
-            np.concatenate([p.excess for p in pairs]),
+            **{name: np.concatenate([getattr(p, name) for p in pairs]) for name in _ARRAYS},
+            dimension=sum(p.dimension for p in pairs),
             mutually_singular=any(p.mutually_singular for p in pairs),
             uncertainty=max(p.uncertainty for p in pairs),
             origins=tuple(o for p in pairs for o in p.origins) if all(p.origins for p in pairs) else (),
@@ -304,22 +301,17 @@ class GaussianPair:
 
     # ------------------------------------------------------------------ the spectrum
 
-    @broadcasts
-    def log_delta(self, epsilon: ArrayLike) -> float | Floats:
+    def log_delta(self, epsilon: ArrayLike) -> Numbers:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=0.01).log_delta(3.0), 6)
         -45015.43172
         """
-        number: object = epsilon
-        if isinstance(number, float) and math.isfinite(number):  # the checks below take longer than the integral
-            return evaluate.log_delta_at(self, float(number))
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
-    @broadcasts
-    def log_complement(self, epsilon: ArrayLike) -> float | Floats:
+    def log_complement(self, epsilon: ArrayLike) -> Numbers:
         """Return log(1 − δ(ε)), accurate if δ is near 1.
 
         >>> import ndis
@@ -329,8 +321,7 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel()).log_complement, x.shape)
 
-    @broadcasts
-    def delta(self, epsilon: ArrayLike) -> float | Floats:
+    def delta(self, epsilon: ArrayLike) -> Numbers:
         """Return δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
 
         It broadcasts; ε may be negative.
@@ -349,10 +340,9 @@ class GaussianPair:
         >>> pair.delta([0.0, 1.0, 2.0]).round(6)
         array([0.166064, 0.045612, 0.01413 ])
         """
-        return exponential(self.log_delta(epsilon=epsilon))
+        return exponential(self.log_delta(epsilon))
 
-    @broadcasts
-    def epsilon(self, delta: ArrayLike) -> float | Floats:
+    def epsilon(self, delta: ArrayLike) -> Numbers:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         It is infinite for mutually singular laws. For a bounded loss it never exceeds `loss_supremum()`.
@@ -381,10 +371,9 @@ class GaussianPair:
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=2.0).total_variation(), 12)
         0.682689492137
         """
-        return self.delta(0.0)
+        return float(self.delta(0.0))
 
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
+    def tradeoff(self, alpha: ArrayLike) -> Numbers:
         """Return the type II error of the best test of p against q at type I error `alpha` (f-DP). It broadcasts.
 
         >>> import ndis
@@ -419,8 +408,7 @@ class GaussianPair:
         """
         return math.inf if self.mutually_singular else supremum(self.form)
 
-    @broadcasts
-    def log_moment(self, s: ArrayLike) -> float | Floats:
+    def log_moment(self, s: ArrayLike) -> Numbers:
         """Return K(s) = log E_p e^{sL} of the loss L; infinite where it does not exist. It broadcasts.
 
         >>> import ndis
@@ -431,8 +419,7 @@ class GaussianPair:
         points = as_floats("s", s)
         return shaped(log_moment(self.form, points.ravel()), points.shape)
 
-    @broadcasts
-    def renyi(self, order: ArrayLike) -> float | Floats:
+    def renyi(self, order: ArrayLike) -> Numbers:
         """Return the Rényi divergence K(order − 1)/(order − 1) of p from q. Order ∞ is the supremum of the loss.
 
         >>> import ndis

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndis._batches import attained_delta
+from ndis._batches import worst_attained
 from ndis._exact import down, up
 from ndis._groups import (
     Choice,
@@ -32,6 +32,7 @@ from ndis._search import first_safe_epsilon
 from ndis._validate import (
     Adjacency,
     Floats,
+    Numbers,
     Order,
     as_adjacency,
     as_count,
@@ -39,7 +40,6 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
-    broadcasts,
     exponential,
     largest,
     require,
@@ -202,8 +202,7 @@ class PrivacyProfile(Risks):
 
     # ------------------------------------------------------------------ the guarantee
 
-    @broadcasts
-    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Numbers:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
@@ -212,8 +211,7 @@ class PrivacyProfile(Risks):
         """
         return self._logs(epsilon, order, -math.inf)
 
-    @broadcasts
-    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Numbers:
         """Return δ(ε): the larger of the two orders, or the one asked for. It broadcasts; ε may be negative.
 
         >>> import ndis
@@ -223,8 +221,7 @@ class PrivacyProfile(Risks):
         """
         return exponential(self._logs(epsilon, order, _LOG_OF_ZERO))
 
-    @broadcasts
-    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
+    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> Numbers:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         >>> import ndis
@@ -270,8 +267,9 @@ class PrivacyProfile(Risks):
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
         boxes = [self._certify(one, x, width) for one in orders_of(order)]
         lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
-        if not all(group.attained for group in self.groups):
-            lower = attained_delta(self.groups, orders_of(order), x, width)
+        if not self.attained:
+            worst = worst_attained(self.groups, orders_of(order), x)
+            lower = 0.0 if worst is None else worst.certify(x, width).lower
         if not self.failure_probability:
             return Enclosure(lower, upper)
         return Enclosure(lower, min(up(Fraction(upper) + Fraction(self.failure_probability)), 1.0))
@@ -350,9 +348,8 @@ class PrivacyProfile(Risks):
         q = as_rate(rate)
         if q == 1.0:
             return self
-        step = None
-        if self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1:
-            step = sampled_step(self.groups[0], q, adjacency="replace-one")
+        alone = self.adjacency == "replace-one" and len(self.groups) == self.groups[0].count == 1
+        step = sampled_step(self.groups[0], q, adjacency="replace-one") if alone else None
         rule = "be one release, or releases that all see one sample, to be subsampled"
         got = f"{sum(g.count for g in self.groups)} releases, some of which draw their own sample"
         require(step or not self.composed, "profile", rule, got, "sample each release before you compose")

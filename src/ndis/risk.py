@@ -23,9 +23,10 @@ from ndis._balls import precision
 from ndis._batches import BatchedProfile
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
-from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
+from ndis._validate import Floats, Numbers, Order, as_probability, as_reals, as_scalar, as_share, require, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
+from ndis.accountant.laws import kept
 from ndis.errors import PrecisionError
 from ndis.pages.card import RiskCard, risk_card
 from ndis.pair import GaussianPair
@@ -52,7 +53,6 @@ _FIRST_PLACES, _ROUNDS = 17, 40
 _BITS = 128
 _LEAST_MU = 1e-9  # where the search starts
 _FARTHER = 1.1  # factor between ends that are tried
-_WIDE = 1e-3  # relative width of certificates that are no better than discrete laws
 _INSIDE = Fraction(7, 8)  # the places of a proof end where δ is this share of the slack
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
@@ -203,22 +203,18 @@ def _largest_gap(mu: float, a: Floats, b: Floats, at_a: Floats, at_b: Floats) ->
 def _least_mu(x: Floats, y: Floats, slack: float, mu: float) -> float:
     """Return the smallest μ, from a given one on, with δ ≤ δ_μ + slack at some places."""
 
-    def excess(m: float, at: Any, bound: Any) -> Any:
-        return bound - slack - _shift_delta(at, m)
+    def excess(m: float) -> float:
+        return float(np.max(y - slack - _shift_delta(x, m)))
 
-    while True:
-        mu = max(mu, _LEAST_MU)
-        with np.errstate(over="ignore"):  # over the slope of δ_μ in μ
-            needs = excess(mu, x, y) * np.exp(0.5 * (0.5 * mu - x / mu) ** 2)
-        i = int(np.argmax(needs))
-        if not needs[i] > 0.0:
-            return mu
-        place, high = (float(x[i]), float(y[i])), 2.0 * mu
-        while not excess(high, *place) <= 0.0:
-            high *= 2.0
-            if not high < math.inf:
-                raise PrecisionError("no μ is large enough; take a larger slack")
-        mu = (1.0 + 2.0**-40) * float(scipy.optimize.brentq(excess, mu, high, args=place, rtol=2.0**-40))
+    low = max(mu, _LEAST_MU)
+    if not excess(low) > 0.0:
+        return low
+    high = 2.0 * low
+    while not excess(high) <= 0.0:
+        high *= 2.0
+        if not high < math.inf:
+            raise PrecisionError("no μ is large enough; take a larger slack")
+    return (1.0 + 2.0**-40) * float(scipy.optimize.brentq(excess, low, high, rtol=2.0**-40))
 
 
 def _proved(mu: float, x: Floats, y: Floats, slack: float) -> bool:
@@ -262,10 +258,7 @@ class Risks(BatchedProfile):
         upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
         return upper
 
-    @cached_property
-    def _advantage(self) -> float:
-        return float(self._upper_deltas(np.zeros(1))[0])
-
+    @kept
     def total_variation(self) -> float:
         """Return the largest total variation distance of two neighbours, δ(0), rounded up.
 
@@ -273,14 +266,13 @@ class Risks(BatchedProfile):
         >>> round(ndis.PrivacyProfile.from_noise_multiplier(0.5).total_variation(), 9)
         0.682689492
         """
-        return self._advantage
+        return float(self._upper_deltas(np.zeros(1))[0])
 
     def advantage(self) -> float:
         """Return the largest advantage of a membership attack, true less false positive rate: the total variation."""
         return self.total_variation()
 
-    @broadcasts
-    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
+    def tradeoff(self, alpha: ArrayLike) -> Numbers:
         """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
 
         This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
@@ -292,11 +284,10 @@ class Risks(BatchedProfile):
         0.740488977
         """
         level = as_share("alpha", alpha)
-        power = largest_power(self.delta, level.ravel(), self._advantage)
+        power = largest_power(self.delta, level.ravel(), self.total_variation())
         return shaped(np.minimum(1.0 - power, 1.0 - level.ravel()), level.shape)
 
-    @broadcasts
-    def true_positive_rate(self, at_false_positive_rate: ArrayLike) -> float | Floats:
+    def true_positive_rate(self, at_false_positive_rate: ArrayLike) -> Numbers:
         """Return the largest true positive rate of an attack with this false positive rate, rounded up. It broadcasts.
 
         The attack may be on membership: it says who is in the data. If it guesses a secret, such as an attribute, take
@@ -308,11 +299,10 @@ class Risks(BatchedProfile):
         array([...])
         """
         level = as_share("at_false_positive_rate", at_false_positive_rate)
-        power = largest_power(self._upper_deltas, level.ravel(), self._advantage, _CALM_ENOUGH)
+        power = largest_power(self._upper_deltas, level.ravel(), self.total_variation(), _CALM_ENOUGH)
         return shaped(np.minimum(power * _UP, 1.0), level.shape)
 
-    @broadcasts
-    def bayes_risk(self, prior: ArrayLike) -> float | Floats:
+    def bayes_risk(self, prior: ArrayLike) -> Numbers:
         """Return the least chance that a guess of membership is wrong, rounded down, if it was `prior` before.
 
         A guess without the release is wrong with chance min(prior, 1 − prior). With m for that it is wrong with chance
@@ -329,8 +319,7 @@ class Risks(BatchedProfile):
         risk = (1.0 - less) * np.exp(-epsilon) * (1.0 - self._upper_deltas(epsilon)) / _UP
         return shaped(risk, chance.shape)
 
-    @broadcasts
-    def renyi(self, order: ArrayLike) -> float | Floats:
+    def renyi(self, order: ArrayLike) -> Numbers:
         """Return the larger Rényi divergence of neighbours in both orders, rounded up. It broadcasts.
 
         The order is at least 1. Order 1 is the mean loss, and order ∞ the largest one. A positive failure probability
@@ -389,14 +378,11 @@ class Risks(BatchedProfile):
             return known[0]
         both = self._compositions("worst")
         shared = all(isinstance(g, StepGroup) or g.add.same_origins(g.remove.reversed()) for g in self.groups)
-        with suppress(PrecisionError):
-            return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=True))
+        for exact in (True, False):
+            with suppress(PrecisionError):
+                return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=exact))
         aim = down(Fraction(self.failure_probability) + Fraction(size) * _INSIDE)
         end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
-        box = max((self._certify(one, 0.5 * end, SAMPLED_WIDTH) for one in _ORDERS), key=lambda one: one.upper)
-        if both and box.width > _WIDE * box.upper:
-            with suppress(PrecisionError):
-                return self._curves.setdefault(size, _line_of_moments(both, size, shared=shared, exact=False))
 
         def upper(epsilon: Floats) -> Floats:
             bounds = [[self._certify(one, e, SAMPLED_WIDTH).upper for e in epsilon.tolist()] for one in _ORDERS]

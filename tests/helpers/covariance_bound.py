@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from ndis._validate import Floats
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-from ndis.spectrum.bounds import ULP, chernoff, over, round_up
+from ndis.spectrum.bounds import ULP, best_exponent, over, round_up
 
 
 def covariance_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
@@ -57,6 +57,6 @@ def covariance_bound(pair: GaussianPair, epsilon: ArrayLike) -> float | Floats:
     edge += (n.size + 16) * ULP * edge
 
     def bound(e: float) -> float:
-        return 0.0 if e >= edge else round_up(math.exp(chernoff(pair, e, lambda _: 0.0)))
+        return 0.0 if e >= edge else round_up(math.exp(best_exponent(pair, e, lambda _: 0.0)[1]))
 
     return over(epsilon, bound)

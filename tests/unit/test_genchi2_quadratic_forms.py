@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from ndis.chi_square import GeneralizedChiSquare
+from ndis.errors import ParameterError
 
 
 def agree(got, want, rel=1e-12):
@@ -93,3 +94,9 @@ def test_quadratic_form_of_a_constant():
         [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0], 2.0, [1.0, 1.0], np.zeros((2, 2))
     )
     assert law.support() == (5.0, 5.0)
+
+
+@pytest.mark.parametrize(("matrix", "mean"), [(1e300, 1e300), (1.0, 1e200)])
+def test_a_form_beyond_floats_is_refused_in_words(matrix, mean):
+    with pytest.raises(ParameterError, match="Q, b, c and mean must give a form within the range of floats"):
+        GeneralizedChiSquare.from_quadratic_form([[matrix]], 0.0, 0.0, mean, 1.0)

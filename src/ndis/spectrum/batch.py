@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._validate import Floats, as_floats
+from ndis._validate import Floats, as_floats, require
 from ndis.errors import ParameterError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
 from ndis.spectrum.evaluate import NEAR_ONE, log_delta_at, log_one_minus_exp, lost
 from ndis.spectrum.loss import half_excess_log
-from ndis.spectrum.origins import ExcessOrigin, Origin, RatioOrigin
 
 # Near the end of a bounded loss, δ is as sensitive to that end as edge/gap. Beyond this bound the row is computed from
 # its exact inputs.
@@ -62,20 +60,15 @@ def delta_batch(
     nu, q = np.where(flat, 0.0, n), n * m * m * ratio
     mean = np.sum(n * (half_excess_log(t, ratio) + 0.5 * m * m), axis=1)
 
-    constant = ~((nu > 0) | (q > 0)).any(axis=1)
-    with np.errstate(divide="ignore"):
-        out[constant] = np.where(eps[constant] < 0, log_one_minus_exp(np.minimum(eps[constant], 0.0)), -np.inf)
-
     # near the end of a loss bounded on one side, δ is known exactly or computed from the exact inputs
     still = flat & (m == 0)
     below, above = ((t < 0) | still).all(axis=1), ((t > 0) | still).all(axis=1)
     edge = mean - 0.5 * np.sum(np.where(flat, 0.0, nu * t + q / np.where(flat, 1.0, t)), axis=1)
     gap, about_mean = edge - eps, mean - eps
-    near = (below | above) & (np.abs(gap) <= 0.25 * np.abs(about_mean)) & ~constant
+    near = (below | above) & (np.abs(gap) <= 0.25 * np.abs(about_mean))
     delicate = near & (np.abs(gap) * _EDGE_LOSS <= np.abs(edge) + np.abs(eps))
-    settled = constant | delicate
-    out[below & (gap <= 0) & ~settled] = -np.inf
-    everything = above & (gap >= 0) & (eps < 0) & ~settled
+    out[below & (gap <= 0) & ~delicate] = -np.inf
+    everything = above & (gap >= 0) & (eps < 0) & ~delicate
     out[everything] = log_one_minus_exp(eps[everything])
 
     todo = np.flatnonzero(np.isnan(out) & ~delicate)
@@ -94,20 +87,13 @@ def delta_batch(
     large = todo[out[todo] > NEAR_ONE]
     if large.size:
         out[large] = log_one_minus_exp(integrate(large, COMPLEMENT))
+    make, rows = (GaussianPair.from_excess, t) if variance_ratio is None else (GaussianPair.from_ratios, ratio)
     for i in np.flatnonzero(np.isnan(out)):
-        out[i] = log_delta_at(_alone(ratio[i], t[i], m[i], n[i], variance_ratio is not None), float(eps[i]))
+        out[i] = log_delta_at(make(rows[i], m[i], n[i]), float(eps[i]))
     return out if log else np.exp(out)
 
 
 log_delta_batch = partial(delta_batch, log=True)
-
-
-def _alone(ratio: Floats, t: Floats, m: Floats, n: Floats, exact_ratio: bool) -> GaussianPair:
-    """One row as a pair of its own, whose exact input is what the caller gave: the ratios or the excesses."""
-    origin: Origin = RatioOrigin((ratio, m, n))
-    if not exact_ratio:
-        origin = ExcessOrigin((*(np.array([Fraction(x) for x in row], dtype=object) for row in (t, m)), n))
-    return GaussianPair(ratio, m, n, int(n.sum()), t, origins=(origin,))
 
 
 def checked_rows(
@@ -121,8 +107,7 @@ def checked_rows(
     ratio, t = (1.0 + given, given) if variance_ratio is None else (given, given - 1.0)
     if not (ratio > 0).all():
         raise ParameterError("variance_ratio", "be positive", f"a smallest value of {ratio.min()}")
-    if ratio.ndim not in (1, 2):
-        raise ParameterError("variance_ratio", "have shape (n,) or (n, k)", f"shape {ratio.shape}")
+    require(ratio.ndim in (1, 2), "variance_ratio", "have shape (n,) or (n, k)", f"shape {ratio.shape}")
     m, n, eps = as_floats("shift", shift), as_floats("copies", copies), as_floats("epsilon", epsilon)
     if not ((m == 0) | (np.abs(m) >= LEAST_SHIFT)).all():
         raise ParameterError("shift", f"be 0 or at least {LEAST_SHIFT} in size", "a smaller one")

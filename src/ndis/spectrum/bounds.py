@@ -50,7 +50,7 @@ def renyi_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
     >>> f"{pair.delta(4.0):.4e} <= {renyi_bound(pair, 4.0):.4e}"
     '4.3869e-05 <= 6.4836e-04'
     """
-    return over(epsilon, lambda e: round_up(math.exp(chernoff(pair, e, chernoff_factor))))
+    return over(epsilon, lambda e: round_up(math.exp(best_exponent(pair, e)[1])))
 
 
 def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
@@ -63,27 +63,19 @@ def renyi_log_bound(pair: Invariants, epsilon: ArrayLike) -> float | Floats:
     >>> f"{pair.log_delta(50.0):.3f} <= {renyi_log_bound(pair, 50.0):.3f}"
     '-2313.627 <= -2307.827'
     """
-    return over(epsilon, lambda e: chernoff(pair, e, chernoff_factor))
+    return over(epsilon, lambda e: best_exponent(pair, e)[1])
 
 
-def chernoff(pair: Invariants, epsilon: float, weight: Curve) -> float:
-    """Return the least K(s) − sε + weight(s) over s > 0, each value rounded up; at most 0."""
-    return _least_exponent(pair, epsilon, weight)[1]
+def best_exponent(pair: Invariants, epsilon: float, weight: Curve = chernoff_factor) -> tuple[float, float]:
+    """Return an s > 0 at which K(s) − sε + weight(s) is about the least, and that value, rounded up and at most 0.
 
-
-def best_exponent(pair: Invariants, epsilon: float) -> tuple[float, float]:
-    """(s, log bound): an s > 0 at which the Rényi bound is about the least, and the logarithm of the bound there.
+    With the usual weight it is the logarithm of the Rényi bound.
 
     >>> import ndis
     >>> s, log_bound = best_exponent(ndis.GaussianPair.from_ratios(1.0, shift=1.0), 2.0)
     >>> round(s, 2), round(log_bound, 4)
     (1.92, -2.9134)
     """
-    return _least_exponent(pair, epsilon, chernoff_factor)
-
-
-def _least_exponent(pair: Invariants, epsilon: float, weight: Curve) -> tuple[float, float]:
-    """Return (s, K(s) − sε + weight(s), rounded up and at most 0), by a search over log s."""
     if pair.mutually_singular:
         return 1.0, 0.0
     pole = pair.form.domain[1]

@@ -51,8 +51,8 @@ from typing import Any
 import numpy as np
 from flint import acb, arb
 
-from ndis._balls import Ball, climb, outward, precision
-from ndis._validate import as_scalar
+from ndis._balls import Ball, outward, precision
+from ndis._validate import as_one_probability, as_scalar
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_ball
@@ -106,41 +106,27 @@ def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
             ball = _enclose_delta(pair, epsilon, width)
         except PrecisionError:  # a path planned for another width may succeed
             continue
-        if ball > claimed:
-            return True
-        if ball <= claimed:
-            return False
+        if ball > claimed or ball <= claimed:
+            return bool(ball > claimed)
     return None
 
 
 def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
-    e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
-    if not 0 < width < 1:
-        raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+    e, width = as_scalar("epsilon", epsilon), as_one_probability("relative_width", relative_width)
     if not pair.origins:
         remedy = "make it with one of the from_ constructors"
         raise ParameterError("pair", "know its exact inputs to be certified", "none", remedy)
-    reached = math.inf
-
-    def attempt(bits: int) -> Ball | None:
-        nonlocal reached
-        number = ladder.index(bits)
-        directions = enclose(pair.origins, bits)
-        if directions is None:
-            return None
-        ball = _delta_ball(directions, e, 6.0 * (1 + number) - math.log(width), number)
-        if ball is None or ball == 0:
-            return ball
-        if ball > 0:
-            reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
-        return ball if ball > 0 and reached <= width else None
-
-    ladder = [80 - round(math.log2(width))]
-    while len(ladder) < _ATTEMPTS:
-        ladder.append(ladder[-1] * 7 // 4)
-    ball = climb(attempt, ladder)
-    if ball is not None:
-        return ball
+    reached, bits = math.inf, 80 - round(math.log2(width))
+    for number in range(_ATTEMPTS):
+        with precision(bits):
+            directions = enclose(pair.origins, bits)
+            digits = 6.0 * (1 + number) - math.log(width)
+            ball = None if directions is None else _delta_ball(directions, e, digits, number)
+            if ball is not None and ball > 0:
+                reached = min(reached, float((2 * ball.rad() / ball.lower()).upper()))
+            if ball is not None and (ball == 0 or (ball > 0 and reached <= width)):
+                return ball
+        bits = bits * 7 // 4
     raise PrecisionError(
         f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; reached {reached:.3g}",
         reached=reached,

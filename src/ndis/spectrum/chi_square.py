@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
+from ndis.spectrum.dense import rational
 from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile, refuse
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
@@ -48,16 +50,10 @@ class ChiSquareLaw(LogMoment):
         high, low = self.edge
         about_edge = (high - x) + low
         scale = np.abs(about_mean)
-        if not self.side and self.heft <= _HEFT:
+        if not self.side and float(np.sum(self.nu + self.q / np.where(self.t, self.t, math.inf) ** 2)) <= _HEFT:
             scale = np.maximum(scale, self.spread)
         near = np.abs(about_edge) <= 0.25 * scale
         return np.where(near, about_edge, about_mean), near
-
-    @cached_property
-    def heft(self) -> float:
-        """Return Σ (ν + ncp)."""
-        live = self.t != 0
-        return math.fsum(self.nu[live] + self.q[live] / self.t[live] ** 2)
 
     @cached_property
     def total_dof(self) -> float:
@@ -93,15 +89,11 @@ class ChiSquareLaw(LogMoment):
         scale = np.abs(self.t)
         return float(_NEGLIGIBLE / np.sum((self.nu + self.q / scale**2) / scale.min()))
 
-    @cached_property
-    def edge_constant(self) -> float:
-        """−½ Σ [ ν log|t| + ncp ]."""
-        return -0.5 * math.fsum(self.nu * np.log(np.abs(self.t)) + self.q / self.t**2)
-
     def edge_log_tail(self, log_y: Floats, derivative: int) -> Floats:
         """log of the probability (derivative 0) or density (1) at distance y from the end of the support."""
         power = 0.5 * self.total_dof - derivative
-        return power * log_y + (self.edge_constant - math.lgamma(power + 1.0))
+        scale = -0.5 * math.fsum(self.nu * np.log(np.abs(self.t)) + self.q / self.t**2)
+        return power * log_y + (scale - math.lgamma(power + 1.0))
 
     def where(self, y: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], Floats]:
         """(below, above, near, logarithm of the distance to the end of the support) of each point.
@@ -166,12 +158,6 @@ class ChiSquareLaw(LogMoment):
         refuse(lost(value, error), y, error)
         return value
 
-    @cached_property
-    def _about_end(self) -> ChiSquareLaw:
-        """The law less the end of its support."""
-        mean = double_sum([self.mean, self.mean_low, -self.edge[0], -self.edge[1]])
-        return replace(self, mean=mean[0], mean_low=mean[1], exact_edge=lambda: (0.0, 0.0))
-
     def quantile(self, p: float, *, upper: bool) -> float:
         """The point with that tail probability; of a law with an end it is the distance to that end, with its sign."""
         if not self.from_end:
@@ -180,22 +166,16 @@ class ChiSquareLaw(LogMoment):
             log_y = (math.log(p) - float(self.edge_log_tail(np.zeros(1), 0)[0])) / (0.5 * self.total_dof)
             if log_y <= math.log(self.edge_reach):
                 return self.side * math.exp(log_y)
-        return quantile(self._about_end, p, upper=upper)[0]
+        mean, low = double_sum([self.mean, self.mean_low, -self.edge[0], -self.edge[1]])
+        about_end = replace(self, mean=mean, mean_low=low, exact_edge=lambda: (0.0, 0.0))
+        return quantile(about_end, p, upper=upper)[0]
 
 
-def exact_products(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """a·b as an unevaluated sum of two floats (Dekker)."""
-    p = a * b
-    split = 2.0**27 + 1.0
-    a_high, b_high = split * a - (split * a - a), split * b - (split * b - b)
-    a_low, b_low = a - a_high, b - b_high
-    return p, a_low * b_low - (((p - a_high * b_high) - a_low * b_high) - a_high * b_low)
-
-
-def double_sum(entries: list[float]) -> tuple[float, float]:
+def double_sum(entries: Iterable[float | Fraction]) -> tuple[float, float]:
     """The sum of the entries as an unevaluated sum of two floats."""
-    high = math.fsum(entries)
-    return high, math.fsum([*entries, -high])
+    total = sum((Fraction(x) for x in entries), Fraction(0))
+    high = float(total)
+    return high, float(total - Fraction(high))
 
 
 def canonical(
@@ -226,8 +206,8 @@ def weighted_sum(
     if not (np.abs(t) >= FLATTEST).all():
         raise ParameterError("weights", "lie within 150 orders of magnitude of the largest scale", weights)
     edge = shift / unit
-    products = exact_products(0.5 * t, np.stack([nu, ncp]))
-    mean = double_sum([edge, *(v for piece in products for v in piece.ravel().tolist())])
+    terms = zip(t.tolist(), nu.tolist(), ncp.tolist(), strict=True)
+    mean = double_sum([edge, *(Fraction(scale) / 2 * (Fraction(n) + Fraction(x)) for scale, n, x in terms)])
     groups = zip(t.tolist(), nu.tolist(), (t * t * ncp).tolist(), strict=True)
     return unit, canonical(mean, [*groups, (0.0, 0.0, (sigma / unit) ** 2)], edge)
 
@@ -237,12 +217,13 @@ def quadratic_form(
 ) -> tuple[Floats, Floats, float, float, float, ChiSquareLaw]:
     """Return the law of xᵀQx + bᵀx + c for x = N(μ, Σ): weights, noncentralities, σ, shift, (unit, law of W/unit)."""
     d = len(matrix)
-    # Q·mean, the value at the mean and the gradient there, each with the digits of the exact result
-    rows = [double_sum(row) for row in np.hstack(exact_products(matrix, mu[None, :])).tolist()]
-    high, low = (np.array(piece) for piece in zip(*rows, strict=True))
-    parts = (*exact_products(mu, high), mu * low, *exact_products(slope, mu))
-    value = double_sum([constant, *np.concatenate(parts).tolist()])
-    gradient = (2.0 * high + slope) + 2.0 * low
+    # the value at the mean and the gradient there, from exact rationals
+    centre, b = rational(mu[:, None]), rational(slope[:, None])
+    image = rational(matrix) * centre
+    (inner,) = (centre.transpose() * (image + b)).entries()
+    value = Fraction(constant) + Fraction(int(inner.p), int(inner.q))
+    parts = double_sum([value])
+    gradient = np.array([int(x.p) / int(x.q) for x in (image + image + b).entries()])
     scale = scaling(sigma)
     values, basis, threshold = semidefinite_spectrum("cov", scale[:, None] * sigma * scale)
     inside = values > threshold
@@ -258,10 +239,10 @@ def quadratic_form(
     still = flat & (np.abs(g) <= d * _RANK * slope_size)
     lam, g = np.where(flat, 0.0, lam), np.where(still, 0.0, g)
     unit = 2.0 ** math.frexp(largest)[1] if largest > 0 else 1.0
-    centre = double_sum([value[0] / unit, value[1] / unit, *(lam / unit).tolist()])
+    mean = double_sum([value / Fraction(unit), *(lam / unit).tolist()])
     groups = [(2.0 * a, 1.0, q) for a, q in zip((lam / unit).tolist(), ((g / unit) ** 2).tolist(), strict=True)]
-    law = canonical(centre, groups, None)
+    law = canonical(mean, groups, None)
     w, slopes = lam[~flat], g[~flat]
     gaussian = float(np.linalg.norm(g[flat]))
-    shift = math.fsum([*value, *(-0.25 * slopes * (slopes / w))])
+    shift = math.fsum([*parts, *(-0.25 * slopes * (slopes / w))])
     return w, (slopes / (2.0 * w)) ** 2, gaussian, shift, unit, law

@@ -149,17 +149,14 @@ def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float,
 
 def smallest_epsilon(pair: Invariants, target: float) -> float:
     """Return the smallest ε ≥ 0 with δ(ε) ≤ target. The result was checked, with its error."""
-    if pair.mutually_singular:
-        return math.inf
-    first = excess_over(pair, 0.0, target)
-    if sum(first[:2]) <= 0.0:
-        return 0.0
+    if pair.mutually_singular or pair.form.constant:
+        return math.inf if pair.mutually_singular else 0.0
     end = pair.loss_supremum()
     if math.isfinite(end) and not sum(excess_over(pair, end, target)[:2]) <= 0.0:
         raise PrecisionError(f"the loss was found to end at {end!r}, but delta is above {target!r} there")
     # δ(ε) ≤ P[L > ε], so Chernoff's point lies beyond the answer and near it. Past it there may be a cliff.
     beyond = pair.form.mean + _chernoff_point(pair.form, math.log(target), upper=True, about_edge=False)
-    return newton_epsilon(lambda e: excess_over(pair, e, target), 0.0, end, beyond=beyond, known=first)
+    return newton_epsilon(lambda e: excess_over(pair, e, target), 0.0, end, beyond=beyond)
 
 
 def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bool) -> float:
@@ -167,7 +164,7 @@ def _chernoff_point(form: LogMoment, goal: float, *, upper: bool, about_edge: bo
 
     It lies beyond the quantile and near it. Newton's method in the logarithm of the tail meets no cliff from there.
     """
-    if form.distance:
+    if form.distance:  # a closed form needs no compiler
         return math.sqrt(-2.0 * goal) * (form.distance if upper else -form.distance)
     groups = (form.t, form.ratio, form.nu, form.q, about_edge)
     sign, end = (1.0, form.domain[1]) if upper else (-1.0, -form.domain[0])
@@ -211,7 +208,6 @@ def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float
     low, high = 0.0 if bounded else -math.inf, math.inf
     rising = (kind == CDF) == (side > 0)
     y = side * _chernoff_point(form, goal, upper=kind == SF, about_edge=bounded) + (0.0 if bounded else form.mean)
-    span = form.spread
     for _ in range(200):
         x = origin + side * y
         value, slope, error = _tail_at(form, x, -side * y if bounded else None, kind)
@@ -221,16 +217,10 @@ def quantile(form: LogMoment, probability: float, *, upper: bool) -> tuple[float
         low, high = (low, y) if h > 0 else (y, high)
         step = -h / math.fabs(slope)
         move = y * math.exp(min(max(step / y, -20.0), 3.0)) if bounded else y + step
-        if not low < move < high:
-            if math.isinf(high - low):
-                span *= 2.0
-                move = y + math.copysign(span, step)
-            elif bounded and low > 0.0:
-                move = math.sqrt(low) * math.sqrt(high)
-            else:
-                move = 0.5 * (low + high)
-        if not low < move < high:
-            return x, (-side * y if bounded else None)
+        if not low < move < high and math.isfinite(high - low):
+            move = math.sqrt(low) * math.sqrt(high) if bounded and low > 0.0 else 0.5 * (low + high)
+            if not low < move < high:
+                return x, (-side * y if bounded else None)
         y = move
     raise PrecisionError(f"the quantile at {probability!r} did not settle", reached=math.fabs(h))
 

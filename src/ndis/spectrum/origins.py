@@ -18,8 +18,8 @@ import numpy as np
 from flint import arb, fmpq
 from numpy.typing import NDArray
 
-from ndis._balls import Ball, climb, exact_ball
-from ndis._exact import away_from_zero
+from ndis._balls import Ball, climb, exact_ball, precision
+from ndis._exact import down, up
 from ndis._search import reverse
 from ndis._validate import Floats
 from ndis.errors import ParameterError
@@ -67,6 +67,7 @@ class Origin(ABC):
     copies: int = 1
 
     kind: ClassVar[str]
+    means: ClassVar[tuple[int, int]]  # places of the two means among the arrays, or twice that of the shift
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", tuple(frozen(a) for a in self.arrays))
@@ -90,9 +91,11 @@ class Origin(ABC):
             np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
         )
 
-    @abstractmethod
     def still(self) -> Self:
-        """The inputs with both means equal."""
+        """Return the inputs with both means equal."""
+        arrays, (p, q) = list(self.arrays), self.means
+        arrays[p] = arrays[q] if p != q else 0 * arrays[q]
+        return replace(self, arrays=tuple(arrays))
 
     @property
     def apart(self) -> bool:
@@ -107,11 +110,8 @@ class Origin(ABC):
 class _RowOrigin(Origin):
     """The inputs are rows of independent directions: a value, the shift and the copies."""
 
+    means = (1, 1)
     less: ClassVar[int]  # the value less t
-
-    def still(self) -> Self:
-        value, shift, copies = self.arrays
-        return replace(self, arrays=(value, 0 * shift, copies))
 
     def exact_rows(self) -> list[ExactRow]:
         rows = zip(*(a.tolist() for a in self.arrays), strict=True)
@@ -137,7 +137,7 @@ class ExcessOrigin(_RowOrigin):
         """Return the invariants as floats, the shift rounded away from 0."""
         t, m, n = self.arrays
         floats, ratio = (np.array([float(x) for x in row]) for row in (t, 1 + t))
-        shift = np.array([away_from_zero(x) for x in m])
+        shift = np.array([up(x) if x > 0 else down(x) for x in m])
         exact = all(Fraction(x) == y for x, y in zip([*floats, *shift], [*t, *m], strict=True))
         return Rounded(floats, ratio, shift, n, error=0.0 if exact else _ROUNDED_INVARIANTS)
 
@@ -147,10 +147,7 @@ class DiagonalOrigin(Origin):
     """Means and variances of independent coordinates: mean_p, var_p, mean_q, var_q."""
 
     kind: ClassVar[str] = "diagonal"
-
-    def still(self) -> Self:
-        _, v_p, mu_q, v_q = self.arrays
-        return replace(self, arrays=(mu_q, v_p, mu_q, v_q))
+    means = (0, 2)
 
     def exact_rows(self) -> list[ExactRow]:
         rows = zip(*([Fraction(x) for x in a.tolist()] for a in self.arrays), strict=True)
@@ -227,10 +224,7 @@ class DenseOrigin(MatrixOrigin):
     """Means and covariances: mean_p, cov_p, mean_q, cov_q; floats or fractions."""
 
     kind: ClassVar[str] = "dense"
-
-    def still(self) -> Self:
-        _, cov_p, mu_q, cov_q = self.arrays
-        return replace(self, arrays=(mu_q, cov_p, mu_q, cov_q))
+    means = (0, 2)
 
     def matrices(self) -> tuple[Rational, Rational, Rational]:
         mu_p, cov_p, mu_q, cov_q = self.arrays
@@ -243,10 +237,7 @@ class LowRankOrigin(MatrixOrigin):
     """mean_p, mean_q, cov_q, factor F and sign, with cov_p = cov_q + sign·F Fᵀ."""
 
     kind: ClassVar[str] = "low-rank"
-
-    def still(self) -> Self:
-        _, mu_q, *others = self.arrays
-        return replace(self, arrays=(mu_q, mu_q, *others))
+    means = (0, 1)
 
     def matrices(self) -> tuple[Rational, Rational, Rational]:
         mu_p, mu_q, cov_q, factor, sign = self.arrays
@@ -287,23 +278,21 @@ def exact_edge(origins: Sequence[Origin]) -> tuple[float, float] | None:
     if any(o.size > EXACT_SIZE for o in origins):
         return None
 
-    def attempt(bits: int) -> list[tuple[float, float]] | None:
-        result = enclose(origins, bits)
-        if result is None:
-            return None
-        if result.mutually_singular or not result.curved or not result.side:
-            return []
-        total = result.edge()
-        if total.rel_accuracy_bits() < 110:
-            return None
-        high = float(total.mid())
-        return [(high, float((total - high).mid()))]
-
-    try:
-        result = climb(attempt, _EDGE_BITS)
-    except ParameterError:  # not positive semidefinite as exact numbers
-        return None
-    return result[0] if result else None
+    for bits in _EDGE_BITS:
+        with precision(bits):
+            try:
+                result = enclose(origins, bits)
+            except ParameterError:  # not positive semidefinite as exact numbers
+                return None
+            if result is None:
+                continue
+            if result.mutually_singular or not result.curved or not result.side:
+                return None
+            total = result.edge()
+            if total.rel_accuracy_bits() >= 110:
+                high = float(total.mid())
+                return high, float((total - high).mid())
+    return None
 
 
 def _root(ball: Ball) -> float:

@@ -62,14 +62,12 @@ def invariants_of_moments(origin: DenseOrigin) -> Rounded:
         keep = origin.common_coordinates()
         if keep is None:
             return Rounded.singular()
-        if len(keep) == d:
-            raise PrecisionError(
-                "a covariance is singular to working precision, though not exactly; give independent coordinates"
-            )
         block = np.ix_(keep, keep)
         floats = whiten(shift[keep], sigma_p[block], sigma_q[block])
         if floats is None or floats.singular:
-            raise PrecisionError("a covariance is singular to working precision on its independent coordinates")
+            raise PrecisionError(
+                "a covariance is singular to working precision, though not exactly; give independent coordinates"
+            )
     return Rounded.singular() if floats is None else floats.rounded
 
 
@@ -159,7 +157,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
     found_q, found_p = _factor("cov_q", cov_q), _factor("cov_p", b[:, None] * cov_p * b)
     singular = found_q is None or found_p is None
     if found_q is None or found_p is None:
-        inner = _restrict(shift, cov_p, cov_q) if found_q is None and found_p is None else None
+        inner = _restrict(shift, cov_p, cov_q)
         if inner is None:
             return None
         shift, cov_p, cov_q = inner

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.pairs import agree
 from ndis import GaussianPair
+from ndis.errors import ParameterError
 
 
 @pytest.mark.parametrize(("scale", "epsilon"), [(2.0, 1.0), (0.5, 1.8), (200.0, 5.0)])
@@ -63,3 +64,10 @@ def test_small_and_large_excess_in_one_dense_pair() -> None:
     ratio = np.array([0.5, 1 + 2**-30, 1 + 2**-30])
     dense = GaussianPair.from_moments(np.zeros(3), w @ np.diag(ratio) @ w.T, np.zeros(3), w @ w.T)
     assert dense.log_delta(1.0) == pytest.approx(GaussianPair.from_ratios(ratio).log_delta(1.0), rel=1e-12)
+
+
+def test_a_tiny_covariance_beside_no_variance_is_refused_in_words() -> None:
+    cov = np.array([[0.0, 1e-20], [1e-20, 1.0]])  # indefinite, which floats do not see
+    pair = GaussianPair.from_moments([0.0, 0.0], 1.1 * cov, [0.0, 0.0], cov)
+    with pytest.raises(ParameterError, match="cov_q must be positive semidefinite as exact binary numbers"):
+        pair.certify(0.1)
