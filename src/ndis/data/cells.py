@@ -198,11 +198,10 @@ def numbers(cells: Cells) -> Floats:
     """
     if isinstance(cells, Coded):
         return cells.spread(numbers(cells.values))
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiubc":
         with np.errstate(all="ignore"):  # which is of this thread only
-            return np.asarray(cells, dtype=np.float64)
-    if isinstance(cells, np.ndarray) and cells.dtype.kind == "c":
-        return np.where(cells.imag == 0, cells.real, np.nan).astype(np.float64)
+            real = np.where(cells.imag == 0, cells.real, np.nan) if cells.dtype.kind == "c" else cells
+            return np.asarray(real, dtype=np.float64)
     read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
 

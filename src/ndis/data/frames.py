@@ -52,7 +52,7 @@ def pandas_cells(series: Any, numeric: bool) -> Iterable[Cells]:
     if numeric and pandas_kind(dtype) in ("number", "boolean"):
         with np.errstate(all="ignore"):  # which is of this thread only
             return [np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))]
-    plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubcMm"
     return [np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=object))]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis.data.cells import kind_of, kind_of_array
 from ndis.data.table import Groups, Parts, Table, matrix_width, pick, rows_per_read
@@ -14,19 +13,7 @@ from ndis.errors import ParameterError
 
 
 def sparse_table(x: Any) -> Table:
-    """Open a matrix of SciPy, which is made dense block by block."""
-    read, step = sparse_rows(x), rows_per_read(x.shape[1])
-
-    def rows(groups: Groups) -> Iterator[Parts]:
-        for start in range(0, x.shape[0], step):
-            dense = read(start, start + step)
-            yield tuple(pick(dense, group) for group in groups)
-
-    return Table((frozenset({kind_of_array(x.dtype)}),) * x.shape[1], None, rows)
-
-
-def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
-    """Return how to read rows of a sparse matrix as an array: those from a start on, before a stop.
+    """Open a matrix of SciPy, which is made dense block by block.
 
     SciPy does not check the indices of a matrix, and its conversions write wherever they lead. Here an entry outside
     the matrix counts as none. A cell adds its entries up in their stored order. SciPy sorts all rows first if one of
@@ -51,13 +38,16 @@ def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
         ends = np.searchsorted(places[order], np.arange(count + 1))
         columns, values = outer[order], x.data[: len(outer)][order]
 
-    def read(start: int, stop: int) -> NDArray[Any]:
-        cuts = ends[start : stop + 1]
-        rows, these = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)), slice(cuts[0], cuts[-1])
-        inside = (columns[these] >= 0) & (columns[these] < width)
-        dense = np.zeros((len(cuts) - 1, width), dtype=x.dtype)
-        with np.errstate(all="ignore"):  # which is of this thread only
-            np.add.at(dense, (rows[inside], columns[these][inside].astype(np.intp)), values[these][inside])
-        return dense
+    step = rows_per_read(width)
 
-    return read
+    def rows(groups: Groups) -> Iterator[Parts]:
+        for start in range(0, count, step):
+            cuts = ends[start : start + step + 1]
+            place, these = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)), slice(cuts[0], cuts[-1])
+            inside = (columns[these] >= 0) & (columns[these] < width)
+            dense = np.zeros((len(cuts) - 1, width), dtype=x.dtype)
+            with np.errstate(all="ignore"):  # which is of this thread only
+                np.add.at(dense, (place[inside], columns[these][inside].astype(np.intp)), values[these][inside])
+            yield tuple(pick(dense, group) for group in groups)
+
+    return Table((frozenset({kind_of_array(x.dtype)}),) * width, None, rows)

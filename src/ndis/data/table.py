@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, Floats, numbers, text_of
+from ndis.data.cells import Cells, Floats, numbers
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its num
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
 _TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
-_EXACT = 1 << 53  # whole numbers below it are floats
 
 
 @dataclass(frozen=True)
@@ -134,14 +133,14 @@ class Table:
         clear = len(set(names)) == len(names) and not (self.target_width and "" in names)
         return Rows(self, groups, names if clear else ())
 
-    def encoded(self, schema: Schema, *, target: bool | None = None, typed: bool = True) -> Table:
+    def encoded(self, schema: Schema, *, target: bool | None = None) -> Table:
         """Return the table of encoded features, and of the target after them if `target` is true.
 
         By default the target is there if the schema has one. A column that is missing, or of a type that does not fit
-        the schema, is refused by name; with ``typed=False`` types are not checked.
+        the schema, is refused by name.
         """
         with_target = schema.target is not None if target is None else target
-        wanted = self.columns_of(schema, target=with_target, typed=typed)
+        wanted = self.columns_of(schema, target=with_target)
         features = len(schema.columns)
 
         def rows(groups: Groups) -> Iterator[Parts]:
@@ -156,7 +155,7 @@ class Table:
         kinds = (frozenset({"number"}),) * len(names)
         return Table(kinds, None, rows, names, target_width=self.target_width and 1, partitions=partitions)
 
-    def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
+    def columns_of(self, schema: Schema, *, target: bool, features: bool = True) -> Wanted:
         """Return the columns that a schema names, in its order and with the target last if `target` is true.
 
         Rows without names are in the order of the schema, with or without its target.
@@ -180,8 +179,7 @@ class Table:
                 got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
                 raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
             places.append((self.width - 1 if separate else order.index(name), bool(column.numeric)))
-            if typed:
-                self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
+            self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
         return tuple(places)
 
     def _check_type(self, place: int, label: str, column: Any) -> None:
@@ -192,11 +190,6 @@ class Table:
             if kind == "text" and column.numeric:
                 remedy = "convert it first, in pandas with pd.to_numeric(column, errors='coerce'), or list categories"
             raise ParameterError(label, rule, _TYPES.get(kind, kind), remedy)
-        if self.partitions is not None and place in self.partitions.rounded:
-            texts = [text_of(value) or "" for value in getattr(column, "values", ())]
-            if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
-                rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
-                raise ParameterError(label, rule, "one that makes them floats", 'dtype_backend="pyarrow" reads one')
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""

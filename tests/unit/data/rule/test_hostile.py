@@ -173,14 +173,6 @@ def test_scalars_of_numpy_and_complex_cells_raise_nothing() -> None:
     assert cells.numbers(np.array([3, 1 + 2j])).tolist()[0] == 3.0
 
 
-def test_texts_in_dask_arrays_may_hold_any_number() -> None:
-    from dask import array
-
-    texts = np.array([78, 0x110000], dtype=np.uint32).view("U1")[:, None]
-    read = Schema({"a": ["N"]}).table(array.from_array(texts, chunks=(1, 1))).matrix().arrays()[0]
-    assert np.array_equal(read, [[1.0], [np.nan]], equal_nan=True)
-
-
 def test_no_cell_is_read_before_the_budget_covers_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit in memory encoded the table before it reserved."""
     ndis.Ledger.create(tmp_path / "x.db", epsilon=0.01, delta=1e-9, kind="shifts")
