@@ -1,7 +1,7 @@
 """Multiply integer blocks on a torch device.
 
-Rows from the host cross through two pinned buffers on a stream of their own. So the next block is copied while this
-one is computed. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
+Rows from the host cross through pinned memory on a stream of their own. So the next block is copied while this one is
+computed. torch keeps pinned memory until its copy is done, and memory of the device until a recorded stream is. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
 The bits do not change.
 """
 
@@ -130,63 +130,27 @@ class DeviceProduct:
 
     def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
-        rows = len(parts[0])
+        rows, torch = len(parts[0]), self.torch
         if self.device.type != "cuda" or all(piece.device.type == "cuda" for piece in parts):
             height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self.layout.block_rows)
             for start in range(0, rows, height):
                 yield tuple(piece[start : start + height].to(self.device) for piece in parts)
             return
-        cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
-        torch = self.torch
         copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
-        lanes = [_Lane(torch, parts, self._height, self.device) for _ in range(2)]
-        copying.wait_stream(computing)  # the lanes' memory may have been in use there
-        for start, stop in cuts[:1]:
-            lanes[0].send(parts, start, stop, copying)
-        for i, (start, stop) in enumerate(cuts):
-            if i + 1 < len(cuts):
-                lanes[(i + 1) % 2].send(parts, *cuts[i + 1], copying)
-            yield lanes[i % 2].receive(stop - start, computing)
-            lanes[i % 2].done(computing)
 
+        def sent(start: int) -> tuple[Any, ...]:
+            with torch.cuda.stream(copying):
+                here = (piece[start : start + self._height] for piece in parts)
+                pinned = (piece if piece.device.type == "cuda" else piece.pin_memory() for piece in here)
+                return tuple(piece.to(self.device, non_blocking=True) for piece in pinned)
 
-class _Lane:
-    """A lane has a pinned buffer on the host and its twin on the device."""
-
-    def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
-        self._torch = torch
-        shapes = [(min(height, len(piece)), piece.shape[1]) for piece in parts]
-        made = list(zip(parts, shapes, strict=True))
-
-        def pinned(piece: Any, shape: tuple[int, ...]) -> Any:
-            ready = piece.is_pinned() and piece.is_contiguous()
-            return None if ready else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
-
-        self._pinned = [pinned(*each) for each in made]
-        self._device = [torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in made]
-        self._copied = torch.cuda.Event()
-        self._free = torch.cuda.Event()
-
-    def send(self, parts: tuple[Any, ...], start: int, stop: int, stream: Any) -> None:
-        """Start copying rows ``start:stop`` once the device is done with this lane's last block."""
-        self._copied.synchronize()  # the pinned buffer has been read
-        with self._torch.cuda.stream(stream):
-            stream.wait_event(self._free)
-            for piece, pinned, there in zip(parts, self._pinned, self._device, strict=True):
-                here = piece[start:stop]
-                if pinned is not None:
-                    here = pinned[: stop - start].copy_(here)
-                there[: stop - start].copy_(here, non_blocking=True)
-            self._copied.record(stream)
-
-    def receive(self, rows: int, stream: Any) -> tuple[Any, ...]:
-        """The block on the device, for work on ``stream``."""
-        stream.wait_event(self._copied)
-        return tuple(there[:rows] for there in self._device)
-
-    def done(self, stream: Any) -> None:
-        """Everything that reads this block is queued on ``stream``."""
-        self._free.record(stream)
+        coming = sent(0)
+        for start in range(self._height, rows + self._height, self._height):
+            computing.wait_stream(copying)  # of what was sent so far
+            block, coming = coming, sent(start)
+            for piece in block:
+                piece.record_stream(computing)  # its memory is kept until the work queued there is done
+            yield block
 
 
 def import_torch() -> Any:
