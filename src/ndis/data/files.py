@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ndis.data.cells import Cells, arrow_kind, arrow_pieces, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
 from ndis.data.footer import plain_footer, text_plan
@@ -146,7 +144,7 @@ def _open_npy(path: Path, where: str) -> _File:
     def blocks(wanted: Wanted, step: int) -> Blocks:
         total = max(header.shape[0], 1)
         for i, block in enumerate(npy_blocks(path, header, tuple(i for i, _ in wanted), step)):
-            yield list(np.asarray(block).T), min(i * step / total, 1.0)
+            yield block, min(i * step / total, 1.0)
 
     return _File((), (header.dtype,) * width, blocks)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, Coded, arrow_cells, arrow_kind, arrow_pieces, kind_of_array, objects, text_cuts
+from ndis.data.cells import Cells, Coded, arrow_cells, arrow_kind, arrow_pieces, kind_of_array, text_cuts
 from ndis.data.table import Table, check_names, column_blocks
 
 
@@ -62,21 +62,11 @@ def polars_table(frame: Any) -> Table:
     names = check_names(frame.columns)
 
     def kind(dtype: Any) -> str:
-        if dtype == pl.Object:
-            return "objects"
-        if dtype.is_integer():  # Arrow has no integers of 128 bits
-            return "number"
-        if dtype.is_nested():
-            return f"type {dtype.base_type()}"
-        return arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
+        foreign = dtype.is_nested() or dtype == pl.Object or str(dtype).endswith("nt128")  # Arrow has no such integers
+        return f"type {dtype.base_type()}" if foreign else arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
 
     def read(rows: slice, i: int, numeric: bool) -> Iterator[Cells]:
         series = frame.get_column(names[i])[rows]
-        if series.dtype == pl.Object:
-            yield objects(series.to_list())
-            return
-        if series.dtype.is_integer():
-            series = series.cast(pl.Float64 if numeric else pl.String, strict=False)
         text = series.dtype == pl.String
         for cut in text_cuts(series.str.len_bytes().fill_null(0).to_numpy()) if text else [slice(None)]:
             yield arrow_cells(series[cut].rechunk().to_arrow(), numeric)

@@ -1,8 +1,8 @@
 """Multiply integer blocks on a torch device.
 
 Rows from the host cross through pinned memory on a stream of their own. So the next block is copied while this one is
-computed. torch keeps pinned memory until its copy is done, and memory of the device until a recorded stream is. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
-The bits do not change.
+computed. torch keeps pinned memory until its copy is done, and memory of the device until a recorded stream is. Sums
+are exact, so the long inner dimension may be cut into as many products as keep the device busy. The bits do not change.
 """
 
 from __future__ import annotations
