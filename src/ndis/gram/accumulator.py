@@ -193,7 +193,8 @@ class GramAccumulator:
         """
         parts = checked_parts(self.layout, self._engine, block, targets)
         if self._engine is not None:
-            self._engine.update(parts)
+            for tile in self._engine.tiles(parts):
+                self._engine.add_rows(tile)
             return
         strips = over_strips(parts, self.layout, strip_product, height=self.layout.block_rows, threads=threads)
         for product, rows in strips:

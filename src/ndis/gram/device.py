@@ -55,13 +55,8 @@ class DeviceProduct:
             raise ParameterError(name, f"be a real matrix with {columns} column(s)", f"{block.dtype}, {block.ndim}-d")
         return block
 
-    def update(self, parts: tuple[Any, ...]) -> None:
-        """Add the rows of ``parts``: the features, then the targets if any."""
-        for tile in self.tiles(parts):
-            self.add_rows(tile)
-
     def tiles(self, parts: tuple[Any, ...]) -> Iterator[Any]:
-        """Yield the integer rows of ``parts`` in tiles that lie on the device."""
+        """Yield the integer rows of ``parts`` (features, then targets if any) in tiles that lie on the device."""
         yield from map(self._integer_rows, self._resident(tuple(self.tensor(piece) for piece in parts)))
 
     def add_rows(self, tile: Any) -> None:

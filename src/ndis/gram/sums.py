@@ -270,9 +270,9 @@ class RecordSums:
             raise ParameterError("classes", "be two for a weighted Gram matrix", self._classes)
         clip = self.layout.joint_norm_bound
         rule = gradient_rule(self._tile, self._public(theta, 1), constant=self._constant, clip=clip, edges=())
-        tile, layout = self._tile, self.layout
-        values = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
-        return Gram(values.finish().integers, halved(self.layout))
+        tile, layout = self._tile, halved(self.layout)
+        values: WeightedAccumulator = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
+        return values.finish()[0]
 
     def term_grams(self, theta: Any, *, clip: float) -> list[Gram]:
         """Return Σ ttᵀ, t = clip(x·(y − xᵀθ)), one matrix per target, in one pass.
@@ -288,8 +288,8 @@ class RecordSums:
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=None, edges=())
         bits = self.layout.fractional_bits
         terms = RowLayout(self.layout.width, clip, fractional_bits=bits)
-        tile, targets = self._tile, self.targets
-        values: TermGramAccumulator = self._pass(lambda device: TermGramAccumulator(tile, terms, rule, targets, device))
+        tile = self._tile
+        values: TermGramAccumulator = self._pass(lambda device: TermGramAccumulator(tile, terms, rule, device))
         return values.finish()
 
     def value_counts(self, edges: Sequence[float], norms: Sequence[float] = ()) -> ValueCounts:

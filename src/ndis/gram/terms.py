@@ -184,14 +184,7 @@ def residual_rule(
     """Return the rule of x·(y − xᵀθ), clipped, for a tile of ``layout``; with ``constant`` x has the last column."""
     k, target = layout.fractional_bits, layout.steps[layout.features]
     relative = _relative(layout, theta, constant, target)
-    for fraction_bits in range(min(52 - k, _most_bits(layout, relative)), -1, -1):
-        weights = _integer_weights(layout, relative, fraction_bits, constant)
-        rows = np.arange(layout.targets)
-        weights[layout.features + rows, rows] = -(2.0**fraction_bits)
-        if _fits(layout, weights):
-            break
-    else:
-        raise ParameterError("theta", "predict within 2^30 times the target bound", "larger coefficients")
+    weights, fraction_bits = _integer_weights(layout, relative, range(52 - k, -1, -1), constant, own=True)
     unit = target / 2**fraction_bits  # the unit of tile @ weights
     square_unit = Fraction(0) if square_clip is None else Fraction(square_clip) / int(_SQUARE_ROOT)
     if square_unit and not abs(_exponent(unit / square_unit)) <= _FARTHEST:
@@ -207,12 +200,7 @@ def gradient_rule(
 ) -> TermRule:
     """Return the rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
     relative = _relative(layout, theta, constant, Fraction(1))
-    for fraction_bits in range(min(60, _most_bits(layout, relative)), -_FARTHEST, -1):
-        weights = _integer_weights(layout, relative, fraction_bits, constant)
-        if _fits(layout, weights):
-            break
-    else:
-        raise ParameterError("theta", "keep the logits below 2^200", "larger coefficients")
+    weights, fraction_bits = _integer_weights(layout, relative, range(60, -_FARTHEST, -1), constant, own=False)
     return _rule(
         layout, weights, constant=constant, clip=clip, edges=edges, v_unit=Fraction(1),
         gradient=float(layout.steps[layout.features]), logit_unit=math.ldexp(1.0, -fraction_bits),
@@ -225,20 +213,26 @@ def _relative(layout: RowLayout, theta: NDArray[np.float64], constant: bool, uni
     return [[Fraction(t) * step / unit for t in row] for row, step in zip(theta.tolist(), steps, strict=True)]
 
 
-def _most_bits(layout: RowLayout, relative: list[list[Fraction]]) -> int:
-    """No more fraction bits than this can fit."""
+def _integer_weights(
+    layout: RowLayout, relative: list[list[Fraction]], bits: range, constant: bool, *, own: bool
+) -> tuple[NDArray[np.float64], int]:
+    """Round coefficients to as many of these fraction bits as fit; with `own`, each output subtracts its own target."""
     largest = max((abs(x) for row in relative for x in row), default=Fraction(0))
-    return 54 - layout.fractional_bits - _exponent(largest) if largest else 60
-
-
-def _integer_weights(layout: RowLayout, relative: Any, fraction_bits: int, constant: bool) -> NDArray[np.float64]:
-    scale = Fraction(2) ** fraction_bits
-    rounded = np.array([[float(round(x * scale)) for x in row] for row in relative])
-    weights = np.zeros((layout.width, rounded.shape[1]))
-    weights[: layout.features] = rounded[: layout.features]
-    if constant:
-        weights[-1] = rounded[-1]
-    return weights
+    most = 54 - layout.fractional_bits - _exponent(largest) if largest else bits[0]
+    for fraction_bits in range(min(bits[0], most), bits[-1] - 1, -1):
+        scale = Fraction(2) ** fraction_bits
+        rounded = np.array([[float(round(x * scale)) for x in row] for row in relative])
+        weights = np.zeros((layout.width, rounded.shape[1]))
+        weights[: layout.features] = rounded[: layout.features]
+        if constant:
+            weights[-1] = rounded[-1]
+        if own:
+            targets = np.arange(layout.targets)
+            weights[layout.features + targets, targets] = -(2.0**fraction_bits)
+        if _fits(layout, weights):
+            return weights, fraction_bits
+    rule = "predict within 2^30 times the target bound" if own else "keep the logits below 2^200"
+    raise ParameterError("theta", rule, "larger coefficients")
 
 
 def _fits(layout: RowLayout, weights: NDArray[np.float64]) -> bool:
