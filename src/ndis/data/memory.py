@@ -48,12 +48,11 @@ def no_list(name: str, rows: Any) -> None:
     >>> no_list("X", [[0.5], [2.0]])
     Traceback (most recent call last):
     ...
-    ndis.errors.ParameterError: X must be an array, a frame or a file, or come with a schema; got a list;
-    write numpy.asarray(X, dtype=float)
+    ndis.errors.ParameterError: X must be an array, a frame or a file; got a list; write numpy.asarray(X, dtype=object)
     """
     if isinstance(rows, list | tuple):
-        rule = "be an array, a frame or a file, or come with a schema"
-        raise ParameterError(name, rule, "a list", f"write numpy.asarray({name}, dtype=float)")
+        remedy = f"write numpy.asarray({name}, dtype=object)"
+        raise ParameterError(name, "be an array, a frame or a file", "a list", remedy)
 
 
 def no_mask(data: Any) -> None:

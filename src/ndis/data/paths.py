@@ -36,7 +36,7 @@ _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
 class Files(list[Any]):
-    """Several files or folders, where a schema would read a plain list as rows.
+    """Several files or folders, as a list of paths too, which `fit` takes for a list of rows and refuses.
 
     >>> Files(["january.csv", "february.csv"])
     ['january.csv', 'february.csv']
@@ -69,8 +69,8 @@ def files_of(data: Any) -> list[Path]:
     paths = [Path(item) for item in given if is_path(item)]
     lead = len(paths) == len(given) > 0 and all(_is(path, folder=True) or _is(path, folder=False) for path in paths)
     if isinstance(data, list) and not lead:  # one message for rows and for wrong paths: an item may be a cell after all
-        rule = "be an array, a frame or a file, come with a schema, or list existing files and folders"
-        raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=float)")
+        rule = "be an array, a frame or a file, or list existing files and folders"
+        raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=object)")
     for path in paths:
         if _is(path, folder=True):
             inside = sorted(_below(path, where))

@@ -15,11 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, exact_array
+from ndis._validate import require
 from ndis.data import Rows, open_rows
+from ndis.data.cells import kind_of
+from ndis.data.memory import no_mask
 from ndis.data.table import Parts, rows_per_read
 from ndis.errors import ParameterError
 from ndis.gram.device import DeviceProduct, import_torch
-from ndis.gram.host import check_block, integer_tiles, over_strips, strip_product
+from ndis.gram.host import integer_tiles, over_strips, strip_product
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 
 if TYPE_CHECKING:
@@ -138,16 +141,20 @@ class IntegerSum:
 
 def checked_parts(layout: RowLayout, engine: DeviceProduct | None, block: Any, targets: Any) -> tuple[Any, ...]:
     """Features and targets, if the layout has any, of the types and shapes that it says. No check looks at a value."""
-    check = check_block if engine is None else engine.check_block
-    if (targets is None) != (layout.targets == 0):
-        got = "none" if targets is None else "some"
-        raise ParameterError("targets", f"be {layout.targets} column(s)", got)
-    parts = [check(block, columns=layout.features, name="block")]
-    if targets is not None:
-        parts.append(check(targets, columns=layout.targets, name="targets"))
-        if len(parts[0]) != len(parts[1]):
-            raise ParameterError("targets", "have as many rows as block", "another number")
-    return tuple(parts)
+    parts = (block,) if targets is None else (block, targets)
+    for part in parts:
+        no_mask(part)
+        if engine is not None and isinstance(part, engine.torch.Tensor):
+            require(not part.is_complex(), "block", "hold real numbers of at most 64 bits", part.dtype)
+        else:
+            require(isinstance(part, np.ndarray), "block", "be a NumPy array", type(part).__name__)
+            plain = part.dtype.kind in "fiub" and part.dtype.itemsize <= 8
+            require(plain, "block", "hold real numbers of at most 64 bits", kind_of(part.dtype))
+    widths = [layout.features] + [layout.targets] * bool(layout.targets)
+    if [tuple(part.shape) for part in parts] != [(*block.shape[:1], width) for width in widths]:
+        rule = f"be matrices of {' and '.join(map(str, widths))} column(s), with as many rows"
+        raise ParameterError("block and targets", rule, "other shapes")
+    return parts
 
 
 class GramAccumulator:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram import host
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group
 
 _BLOCK_ENTRIES = 1 << 24  # 128 MiB of float64: long enough to hide launches, short enough to keep several
@@ -46,14 +45,6 @@ class DeviceProduct:
         self._int64_rows = 0
         self._splits = self._inner_splits()
         self._spilled: list[tuple[NDArray[np.int64], int]] = []
-
-    def check_block(self, block: Any, *, columns: int, name: str) -> Any:
-        """Check type and shape of a block, an array on the host or a tensor anywhere."""
-        if not isinstance(block, self.torch.Tensor):
-            return host.check_block(block, columns=columns, name=name)
-        if block.is_complex() or block.ndim != 2 or block.shape[1] != columns:
-            raise ParameterError(name, f"be a real matrix with {columns} column(s)", f"{block.dtype}, {block.ndim}-d")
-        return block
 
     def tiles(self, parts: tuple[Any, ...]) -> Iterator[Any]:
         """Yield the integer rows of ``parts`` (features, then targets if any) in tiles that lie on the device."""

@@ -12,26 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import kind_of
-from ndis.errors import ParameterError
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group_into
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
 _OWN_TILE_ENTRIES = 1 << 17  # entries of a tile that one thread keeps to itself: a megabyte stays in its own cache
 _ROWS_PER_THREAD = 1024
-
-
-def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
-    """Check type and shape of a block of rows. No check looks at a value."""
-    if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
-        raise ParameterError(name, "be a NumPy array", type(block).__name__)
-    if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", kind_of(block.dtype))
-    if block.ndim != 2 or block.shape[1] != columns:
-        got = f"{block.shape[1]} column(s)" if block.ndim == 2 else f"{block.ndim} dimension(s)"
-        raise ParameterError(name, f"be a matrix with {columns} column(s)", got)
-    return block
 
 
 def integer_tiles(

@@ -183,8 +183,7 @@ def residual_rule(
 ) -> TermRule:
     """Return the rule of x·(y − xᵀθ), clipped, for a tile of ``layout``; with ``constant`` x has the last column."""
     k, target = layout.fractional_bits, layout.steps[layout.features]
-    relative = _relative(layout, theta, constant, target)
-    weights, fraction_bits = _integer_weights(layout, relative, range(52 - k, -1, -1), constant, own=True)
+    weights, fraction_bits = _integer_weights(layout, theta, constant, target, range(52 - k, -1, -1), own=True)
     unit = target / 2**fraction_bits  # the unit of tile @ weights
     square_unit = Fraction(0) if square_clip is None else Fraction(square_clip) / int(_SQUARE_ROOT)
     if square_unit and not abs(_exponent(unit / square_unit)) <= _FARTHEST:
@@ -199,24 +198,23 @@ def gradient_rule(
     layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, edges: Any
 ) -> TermRule:
     """Return the rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
-    relative = _relative(layout, theta, constant, Fraction(1))
-    weights, fraction_bits = _integer_weights(layout, relative, range(60, -_FARTHEST, -1), constant, own=False)
+    bits = range(60, -_FARTHEST, -1)
+    weights, fraction_bits = _integer_weights(layout, theta, constant, Fraction(1), bits, own=False)
     return _rule(
         layout, weights, constant=constant, clip=clip, edges=edges, v_unit=Fraction(1),
         gradient=float(layout.steps[layout.features]), logit_unit=math.ldexp(1.0, -fraction_bits),
     )  # fmt: skip
 
 
-def _relative(layout: RowLayout, theta: NDArray[np.float64], constant: bool, unit: Fraction) -> list[list[Fraction]]:
-    """θ times the step of its column, in ``unit``, exactly."""
-    steps = [layout.steps[0]] * layout.features + [layout.steps[-1]] * constant
-    return [[Fraction(t) * step / unit for t in row] for row, step in zip(theta.tolist(), steps, strict=True)]
-
-
 def _integer_weights(
-    layout: RowLayout, relative: list[list[Fraction]], bits: range, constant: bool, *, own: bool
+    layout: RowLayout, theta: NDArray[np.float64], constant: bool, unit: Fraction, bits: range, *, own: bool
 ) -> tuple[NDArray[np.float64], int]:
-    """Round coefficients to as many of these fraction bits as fit; with `own`, each output subtracts its own target."""
+    """Round θ times the step of its column, in ``unit``, to as many of these fraction bits as fit.
+
+    With `own`, each output subtracts its own target.
+    """
+    steps = [layout.steps[0]] * layout.features + [layout.steps[-1]] * constant
+    relative = [[Fraction(t) * step / unit for t in row] for row, step in zip(theta.tolist(), steps, strict=True)]
     largest = max((abs(x) for row in relative for x in row), default=Fraction(0))
     most = 54 - layout.fractional_bits - _exponent(largest) if largest else bits[0]
     for fraction_bits in range(min(bits[0], most), bits[-1] - 1, -1):

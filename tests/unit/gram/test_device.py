@@ -200,9 +200,9 @@ def test_sums_beyond_int64_leave_the_device_in_time(fake_torch: ModuleType) -> N
 
 def test_shapes_are_checked(fake_torch: ModuleType) -> None:
     accumulator = GramAccumulator(RowLayout(2, 1.0), device="cuda")
-    with pytest.raises(ParameterError, match="block must be a real matrix with 2 column"):
+    with pytest.raises(ParameterError, match="be matrices of 2 column"):
         accumulator.update(fake_torch.from_numpy(np.zeros((3, 3))))
-    with pytest.raises(ParameterError, match="block must be a matrix with 2 column"):
+    with pytest.raises(ParameterError, match="be matrices of 2 column"):
         accumulator.update(np.zeros((3, 3)))
 
 

@@ -27,6 +27,7 @@ class _AnyColumn:
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
     squared_norm: ClassVar[int] = 1  # no encoded cell has a larger one
+    pair: ClassVar[tuple[float, float] | None] = None  # the two values of an encoded column that has no more
     centre: Any
     half_width: Any
 
@@ -40,7 +41,7 @@ class _AnyColumn:
 
     def two_values(self) -> tuple[tuple[float, float] | None, ...]:
         """Return the two values of every encoded column, or None if it has more."""
-        return (None,) * len(self.labels(""))
+        return (self.pair,) * len(self.labels(""))
 
     def read(self, cells: Cells) -> Floats:
         """Return the values of the cells, and NaN where a cell is missing."""
@@ -202,8 +203,30 @@ class Number(_Range):
         return np.where(np.isfinite(values), values, np.nan)
 
 
+class _Listed(_AnyColumn):
+    """One of some values, or its number among them."""
+
+    values: tuple[Any, ...]
+    fill: Any
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the values as texts."""
+        return tuple(str(text_of(value)) for value in self.values)
+
+    def _filled(self, values: Floats) -> Floats:
+        """Put the number of the fill, if there is one, where a cell is missing."""
+        fill = math.nan if self.fill is None else float(self.texts.index(str(text_of(self.fill))))
+        return np.where(np.isnan(values), fill, values)
+
+    def codes(self, values: Floats) -> Floats:
+        """Return the number of the value; NaN where a cell is not listed, or missing without fill."""
+        filled = self._filled(values)
+        return np.where(filled == UNKNOWN, np.nan, filled)
+
+
 @dataclass(frozen=True)
-class Boolean(_AnyColumn):
+class Boolean(_Listed):
     """A boolean is true or false: booleans, 0 and 1, or the texts true, false, yes, no, t, f, y, n in any case.
 
     Parameters
@@ -220,13 +243,9 @@ class Boolean(_AnyColumn):
     fill: bool | None = None
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
-    centre = 0.5
-    half_width = 0.5
+    centre = half_width = 0.5
+    pair = (-1.0, 1.0)
     values = (False, True)
-
-    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
-        """Return the two encoded values."""
-        return ((-1.0, 1.0),)
 
     def __post_init__(self) -> None:
         if self.fill is not None and type(self.fill) is not bool:
@@ -239,10 +258,6 @@ class Boolean(_AnyColumn):
     def encode_values(self, values: Floats) -> Floats:
         """Encode what `read` returned."""
         return (2.0 * self.codes(values) - 1.0).reshape(-1, 1)
-
-    def codes(self, values: Floats) -> Floats:
-        """0 and 1, or NaN, from what `read` returned."""
-        return np.where(np.isnan(values), np.nan if self.fill is None else float(self.fill), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -283,7 +298,7 @@ class Date(_Range):
 
 
 @dataclass(frozen=True)
-class Category(_AnyColumn):
+class Category(_Listed):
     """One of a public list of values; each becomes a column.
 
     Parameters
@@ -304,8 +319,8 @@ class Category(_AnyColumn):
     fill: Any = None
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
-    centre = 0.0
-    half_width = 1.0
+    centre, half_width = 0.0, 1.0
+    pair = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         given: Any = self.values
@@ -321,18 +336,9 @@ class Category(_AnyColumn):
         if self.fill is not None and text_of(self.fill) not in texts:
             raise ParameterError("fill", "be one of the categories", repr(self.fill))
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Return the values as texts."""
-        return tuple(str(text_of(value)) for value in self.values)
-
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
         return tuple(f"{name}={text}" for text in self.texts)
-
-    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
-        """Return the two values of every encoded column."""
-        return ((0.0, 1.0),) * len(self.values)
 
     def read(self, cells: Cells) -> Floats:
         """Return the number of each cell's category from 0 on; −1 where it is not listed, NaN where it is missing."""
@@ -358,16 +364,6 @@ class Category(_AnyColumn):
         missing = np.flatnonzero(np.isnan(filled))
         columns[:, missing] = np.nan
         return columns.T
-
-    def codes(self, values: Floats) -> Floats:
-        """Return the number of the category; NaN where a cell is not listed, or missing without fill."""
-        filled = self._filled(values)
-        return np.where(filled == UNKNOWN, np.nan, filled)
-
-    def _filled(self, values: Floats) -> Floats:
-        if self.fill is None:
-            return values
-        return np.where(np.isnan(values), float(self.texts.index(str(text_of(self.fill)))), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""

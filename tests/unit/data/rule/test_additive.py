@@ -141,7 +141,6 @@ def feather(records: list[tuple[Any, ...]], place: Path) -> tuple[Any, dict[str,
 
 CATEGORY = pa.dictionary(pa.int8(), pa.string())
 SOURCES: dict[str, Make] = {
-    "list of rows": lambda r, _: ([list(record) for record in r], {"schema": SCHEMA}),
     "array of objects": lambda r, _: (np.array([*r, (None,) * 5], dtype=object)[:-1], {}),
     "mapping of lists": lambda r, _: (columns(r), {}),
     "mapping of series": lambda r, _: ({n: pandas(r)[n] for n in NAMES}, {}),
@@ -186,8 +185,7 @@ def orders(count: int) -> Iterator[list[int]]:
 
 
 def rows(data: Any, how: dict[str, Any], schema: Schema = SCHEMA) -> list[bytes]:
-    opened = open_for(data=data, **how, progress=False) if "schema" in how else open_table(data, **how, progress=False)
-    (found,) = opened.encoded(schema).matrix().arrays()
+    (found,) = open_table(data, **how, progress=False).encoded(schema).matrix().arrays()
     return [row.tobytes() for row in found]
 
 
@@ -214,15 +212,9 @@ def test_all_sources_give_the_same_rows(tmp_path: Path) -> None:
             assert rows(*make(list(RECORDS), place)) == expected, source
 
 
-@pytest.mark.parametrize("first", [[], [1.5], [*RECORDS[0], 1], [None] * 5])
-def test_a_first_row_of_another_length_changes_no_other(first: list[Any]) -> None:
-    """The schema says how wide a list is. In a tuple two rows would be a pair, so rows come in no tuple."""
-    others = [list(record) for record in RECORDS]
-    missing = np.full(len(SCHEMA.feature_names), np.nan).tobytes()
-    assert rows([first, *others], {"schema": SCHEMA}) == [missing, *rows(others, {"schema": SCHEMA})]
-    assert rows([], {"schema": SCHEMA}) == []
+def test_a_tuple_of_rows_is_no_pair() -> None:
     with pytest.raises(ndis.errors.ParameterError, match="pair"):
-        open_table(tuple(map(tuple, others)))
+        open_table(tuple(RECORDS))
 
 
 # ---------------------------------------------------------------------- the sums of releases
@@ -237,7 +229,7 @@ def with_target(schema: Schema, name: str) -> Schema:
 
 
 def opened(data: Any, how: dict[str, Any], schema: Schema) -> Table:
-    return open_for(schema, data, **{name: value for name, value in how.items() if name != "schema"}, progress=False)
+    return open_for(schema, data, **how, progress=False)
 
 
 def described(table: Table, schema: Schema, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -277,7 +269,7 @@ def scored(data: Any, how: dict[str, Any], schema: Schema, monkeypatch: pytest.M
     return sums
 
 
-FEW = ["list of rows", "mapping of lists", "pandas, categories", "Arrow, chunks", "CSV", "Parquet", "dask"]
+FEW = ["mapping of lists", "pandas, categories", "Arrow, chunks", "CSV", "Parquet", "dask"]
 
 
 @pytest.mark.parametrize("source", quick(SOURCES, FEW))
@@ -291,9 +283,8 @@ def test_the_sums_of_releases_are_those_of_each_record(
     def sums(records: list[tuple[Any, ...]]) -> list[Any]:
         data, how = make(records, tmp_path)
         found = described(opened(data, how, schema), schema, monkeypatch)
-        if source != "list of rows":  # whose order is that of the schema
-            for target in ("size", "member"):
-                found += scored(data, how, with_target(schema, target), monkeypatch)
+        for target in ("size", "member"):
+            found += scored(data, how, with_target(schema, target), monkeypatch)
         return found
 
     alone = [sums([record]) for record in RECORDS]

@@ -16,7 +16,7 @@ import ndis
 from ndis.data.memory import target_table
 from ndis.data.opening import open_rows, open_table
 from ndis.errors import ParameterError
-from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression, check_labels
+from ndis.learn import PrivateLogisticRegression, check_labels
 from ndis.learn._labels import occurring_classes, private_labels
 from ndis.learn._rows import private_targets, weighted_rows
 
@@ -126,14 +126,3 @@ def test_a_missing_label_does_not_change_the_type_of_the_classes() -> None:
     whole, missing = pl.Series([0, 1, 1]), pl.Series([0, 1, None])
     found = [occurring_classes(private_labels(labels)) for labels in (whole, missing)]
     assert found[0].dtype == found[1].dtype
-
-
-def test_a_list_of_numpy_rows_is_read_as_a_list_of_lists_is() -> None:
-    schema = ndis.Schema({"a": (0, 2), "b": (0, 1)}, target=("y", 0, 1))
-    rows = [np.array([1.0, 0.5]), np.array([2.0, 0.0])]
-    assert schema.encode(rows).tolist() == schema.encode([row.tolist() for row in rows]).tolist() == [[0, 0], [1, -1]]
-    model = PrivateLinearRegression(schema=schema, epsilon=1.0).fit(rows, [0.5, 0.5])
-    assert model.predict(rows).shape == (2,)
-    short = schema.encode([np.array([1.0, 0.5]), np.array([1.0])])
-    assert short[0].tolist() == [0, 0]
-    assert np.isnan(short[1]).all()
