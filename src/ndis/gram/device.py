@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group
@@ -21,46 +20,29 @@ _RESIDENT_ENTRIES = 1 << 26  # rows that need no copying are taken in larger blo
 _OUTPUT_TILE = 128  # the side of the output tile one multiprocessor works on in common float64 kernels
 
 
-class DeviceProduct:
-    """Accumulates Σ q qᵀ on ``device``: float64 while exact, then int64.
+class DeviceTiles:
+    """Make integer rows on ``device``, and multiply them.
 
     Parameters
     ----------
     layout : RowLayout
     device : str
         Any torch device; ``"cpu"`` runs the same code on the host.
+    most : int
+        The most rows of a tile.
     """
 
-    def __init__(self, layout: RowLayout, device: str) -> None:
+    def __init__(self, layout: RowLayout, device: str, *, most: int) -> None:
         torch = self.torch = import_torch()
         self.layout = layout
-        self.device = torch.device(device)
+        self.device = torch.zeros(1, device=device).device  # "cuda" has become "cuda:0"
         self._rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups]
-        self._height = min(max(_BLOCK_ENTRIES // layout.width, 1), layout.block_rows)
-        shape = (layout.width, layout.width)
-        self._exact_float = torch.zeros(shape, dtype=torch.float64, device=self.device)
-        self.device = self._exact_float.device  # "cuda" has become "cuda:0"
-        self._float_rows = 0
-        self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
-        self._int64_rows = 0
+        self._most = min(most, layout.block_rows)
         self._splits = self._inner_splits()
-        self._spilled: list[tuple[NDArray[np.int64], int]] = []
 
     def tiles(self, parts: tuple[Any, ...]) -> Iterator[Any]:
         """Yield the integer rows of ``parts`` (features, then targets if any) in tiles that lie on the device."""
         yield from map(self._integer_rows, self._resident(tuple(self.tensor(piece) for piece in parts)))
-
-    def add_rows(self, tile: Any) -> None:
-        """Add at most `block_rows` integer rows that lie on the device."""
-        if self._float_rows + len(tile) > self.layout.block_rows:
-            self._flush()
-        self._add_product(tile)
-        self._float_rows += len(tile)
-
-    def totals(self) -> list[tuple[NDArray[np.int64], int]]:
-        """The sums so far on the host, each with a number of rows that bounds its entries."""
-        self._flush()
-        return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
 
     def tensor(self, piece: Any) -> Any:
         """Return an array as a tensor; a tensor comes back as it stands."""
@@ -85,16 +67,12 @@ class DeviceProduct:
             out *= (~broken)[:, None]
         return out
 
-    def _add_product(self, q: Any) -> None:
+    def product(self, q: Any) -> Any:
+        """Return Σ q qᵀ over the rows of a tile, as int64; every sum is exact in float64."""
         pieces = min(self._splits, len(q))
-        remainder = q
-        if pieces > 1:
-            inner = len(q) // pieces
-            body = q[: pieces * inner].view(pieces, inner, -1)
-            self._exact_float += self.torch.bmm(body.transpose(1, 2), body).sum(0)
-            remainder = q[pieces * inner :]
-        if len(remainder):
-            self.torch.addmm(self._exact_float, remainder.T, remainder, out=self._exact_float)
+        cut = len(q) - len(q) % pieces
+        body, rest = q[:cut].view(pieces, cut // pieces, -1), q[cut:]
+        return (self.torch.bmm(body.transpose(1, 2), body).sum(0) + rest.T @ rest).to(self.torch.int64)
 
     def _inner_splits(self) -> int:
         """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
@@ -104,34 +82,25 @@ class DeviceProduct:
         tiles = (-(-self.layout.width // _OUTPUT_TILE)) ** 2
         return int(max(1, processors // tiles))
 
-    def _flush(self) -> None:
-        if (self._int64_rows + self._float_rows) << (2 * self.layout.fractional_bits) >= 1 << 63:
-            self._spilled.append((self._int64.cpu().numpy().copy(), self._int64_rows))
-            self._int64.zero_()
-            self._int64_rows = 0
-        self._int64 += self._exact_float.to(self.torch.int64)
-        self._int64_rows += self._float_rows
-        self._exact_float.zero_()
-        self._float_rows = 0
-
     def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
         rows, torch = len(parts[0]), self.torch
         if self.device.type != "cuda" or all(piece.device.type == "cuda" for piece in parts):
-            height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self.layout.block_rows)
+            height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self._most)
             for start in range(0, rows, height):
                 yield tuple(piece[start : start + height].to(self.device) for piece in parts)
             return
+        height = min(max(_BLOCK_ENTRIES // self.layout.width, 1), self._most)
         copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
 
         def sent(start: int) -> tuple[Any, ...]:
             with torch.cuda.stream(copying):
-                here = (piece[start : start + self._height] for piece in parts)
+                here = (piece[start : start + height] for piece in parts)
                 pinned = (piece if piece.device.type == "cuda" else piece.pin_memory() for piece in here)
                 return tuple(piece.to(self.device, non_blocking=True) for piece in pinned)
 
         coming = sent(0)
-        for start in range(self._height, rows + self._height, self._height):
+        for start in range(height, rows + height, height):
             computing.wait_stream(copying)  # of what was sent so far
             block, coming = coming, sent(start)
             for piece in block:

@@ -71,15 +71,6 @@ def own_tile_entries(width: int) -> int:
     return min(max(_OWN_TILE_ENTRIES, 4 * width**2), _TILE_ENTRIES)
 
 
-def strip_product(parts: tuple[NDArray[Any], ...], layout: RowLayout) -> NDArray[np.float64]:
-    """Return Σ q qᵀ over a strip of at most `block_rows` rows, exact in float64."""
-    total = np.zeros((layout.width, layout.width))
-    product = np.empty_like(total)
-    for tile in integer_tiles(parts, layout, threads=1, entries=own_tile_entries(layout.width)):
-        np.add(total, np.matmul(tile.T, tile, out=product), out=total)
-    return total
-
-
 @cache
 def _blas() -> Any:
     from threadpoolctl import ThreadpoolController

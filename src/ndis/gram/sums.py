@@ -41,15 +41,12 @@ from ndis._validate import as_one_positive
 from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, TileAccumulator, checked_parts, total
+from ndis.gram.accumulator import Accumulator, Gram, GramAccumulator, total
 from ndis.gram.device import import_torch
-from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.maps import RowMap
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
-from ndis.gram.weighted import RuleAccumulator, TermGramAccumulator, WeightedAccumulator, halved
-
-_DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
+from ndis.gram.weighted import TermGramAccumulator, WeightedAccumulator, halved
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +325,7 @@ class RecordSums:
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
         tile = self._tile
         values: _SumAccumulator = self._pass(lambda device: _SumAccumulator(tile, rule, device))
-        integers, p, m = values.integers(), self.layout.width, rule.outputs
+        integers, p, m = values.integers().astype(object), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
         squares = None if square is None else _scaled(integers[p * m : p * m + m], rule.square_unit)
@@ -362,74 +359,40 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     return parts[0], codes
 
 
-class CountAccumulator(TileAccumulator):
-    """Counts values of integer rows above edges; merges and pickles as `GramAccumulator` does.
+class CountAccumulator(Accumulator):
+    """Counts values of integer rows above edges.
 
     Integers are compared with public numbers, so the counts have the same bits everywhere.
     """
 
     def __init__(self, tile: RowLayout, edges: Any, norms: Any, device: str | None = None) -> None:
-        super().__init__(tile, device)
+        super().__init__(tile, edges.size + len(norms) + 1, 0, device)
         self._edges, self._norms = edges, norms
-        self._above = np.zeros(edges.T.shape, dtype=np.int64)
-        self._longer, self._records = np.zeros(len(norms), dtype=np.int64), 0
 
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Count the rows of one tile."""
-        rows = np.asarray(tile if xp is np else tile.cpu())
-        rows = rows[rows[:, -1] != 0]
-        self._records += len(rows)
-        for i, edge in enumerate(self._edges.T):
-            self._above[i] += (rows[:, :-1] > edge).sum(axis=0)
-        squares = (rows[:, : self.layout.features] ** 2).sum(axis=1)
-        self._longer += (squares[:, None] > self._norms).sum(axis=0)
-
-    def merge(self, other: CountAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._above, self._longer = self._above + other._above, self._longer + other._longer
-        self._records += other._records
+    def _of(self, xp: Any, tile: Any) -> Any:
+        rows = tile[tile[:, -1] != 0]
+        above = [(rows[:, :-1] > self._placed(edge)).sum(0) for edge in self._edges.T]
+        squares = (rows[:, : self.layout.features] ** 2).sum(1)
+        longer = (squares[:, None] > self._placed(self._norms)).sum(0)
+        return xp.concatenate([*above, longer, (rows[:, -1] != 0).sum().reshape(1)])
 
     def finish(self) -> ValueCounts:
         """Return the counts of all rows so far."""
-        return ValueCounts(self._above, self._longer, self._records)
+        counts, size = self.integers(), self._edges.size
+        return ValueCounts(counts[:size].reshape(self._edges.T.shape), counts[size:-1], int(counts[-1]))
 
 
-class _SumAccumulator(RuleAccumulator):
-    """Sums of one rule over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does."""
+class _SumAccumulator(Accumulator):
+    """Sums of one rule over blocks of rows."""
 
-    def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(layout, rule, device)
-        self._sum = IntegerSum(rule.size, rule.bits)
+    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        super().__init__(tile, rule.size, rule.bits, device)
+        self.rule = rule
 
-    def merge(self, other: _SumAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._sum.merge(other._sum)
-
-    def integers(self) -> NDArray[Any]:
-        """The sums, as Python integers."""
-        return self._sum.integers().astype(object)
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts = checked_parts(self.layout, self._engine, block, targets)
-        if self._engine is None:
-            height = 1 << (62 - self.rule.bits)
-            for sums, rows in over_strips(parts, self.layout, self._strip, height=height, threads=threads):
-                self._sum.add(sums, rows)
-            return
-        torch = self._engine.torch
-        for tile in (tile for rows in self._engine.tiles(parts) for tile in rows.split(_DEVICE_ROWS)):
-            values = self.rule.sums(torch, tile, self._weights, self._device_product)
-            self._sum.add(torch.cat([piece.to(torch.int64) for piece in values]).cpu().numpy(), len(tile))
-
-    def _strip(self, parts: Parts, layout: RowLayout) -> NDArray[np.int64]:
-        rule = self.rule
-        total = np.zeros(rule.size, dtype=np.int64)
-        entries = min(own_tile_entries(layout.width), rule.block_rows * layout.width)
-        for tile in integer_tiles(parts, layout, threads=1, entries=entries):
-            with np.errstate(all="ignore"):
-                total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
-        return total
+    def _of(self, xp: Any, tile: Any) -> Any:
+        multiply = (lambda q, u: (u @ q).T) if self._engine is None else self._device_product
+        values = self.rule.sums(xp, tile, self._placed(self.rule.weights), multiply)
+        return xp.concatenate([xp.asarray(each, dtype=xp.int64) for each in values])
 
     def _device_product(self, tile: Any, u: Any) -> Any:
         """Σ q ⊗ u from products that are short enough to be exact, many at a time."""

@@ -7,49 +7,32 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ndis.gram.accumulator import Gram, GramAccumulator, TileAccumulator
+from ndis.gram.accumulator import Accumulator, Gram
 from ndis.gram.rows import RowLayout
 from ndis.gram.terms import BELOW, TermRule, probabilities
 
 
-class RuleAccumulator(TileAccumulator):
-    """Base of sums of terms at public weights."""
-
-    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(tile, device)
-        self.rule = rule
-
-    @property
-    def _weights(self) -> Any:
-        """Return the weights where the rows are."""
-        engine, weights = self._engine, self.rule.weights
-        return weights if engine is None else engine.tensor(weights).to(engine.device)
-
-
-class GramsAccumulator(RuleAccumulator):
-    """Base of sums of Gram matrices of rows that a rule makes; merges and pickles as `GramAccumulator` does.
+class GramsAccumulator(Accumulator):
+    """Base of sums of Gram matrices of rows that a rule makes, one per output.
 
     Parameters
     ----------
     tile : RowLayout
         Of the rows that are read: features, targets, marker.
     layout : RowLayout
-        Of the rows that are summed.
+        Of the rows that are summed, on a grid of as many bits.
     rule : TermRule
-        It has one matrix per output.
     device : str, optional
     """
 
     def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(tile, rule, device)
-        self._grams = [GramAccumulator(layout, device=device) for _ in range(rule.outputs)]
+        super().__init__(tile, (rule.outputs, layout.width, layout.width), 2 * layout.fractional_bits, device)
+        self.rule, self._summed = rule, layout
 
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Add the rows of one tile."""
-        for gram, rows in zip(self._grams, self._rows(xp, tile), strict=True):
-            gram.update_integers(rows)
+    def _of(self, xp: Any, tile: Any) -> Any:
+        return xp.stack([self._product(rows) for rows in self._rows(xp, tile, self._placed(self.rule.weights))])
 
-    def _rows(self, xp: Any, tile: Any) -> Iterator[Any]:
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
         """Return the integer rows of every matrix."""
         raise NotImplementedError  # each sum has its own
 
@@ -58,14 +41,9 @@ class GramsAccumulator(RuleAccumulator):
         parts = [tile[:, : self.layout.features], *([tile[:, -1:] * ratio] if self.rule.constant else [])]
         return xp.concatenate(parts, 1)
 
-    def merge(self, other: GramsAccumulator) -> None:
-        """Add all rows of ``other``."""
-        for mine, theirs in zip(self._grams, other._grams, strict=True):
-            mine.merge(theirs)
-
     def finish(self) -> list[Gram]:
         """Return the matrices of all rows so far."""
-        return [gram.finish() for gram in self._grams]
+        return [Gram(integers, self._summed) for integers in self.integers()]
 
 
 class WeightedAccumulator(GramsAccumulator):
@@ -81,8 +59,8 @@ class WeightedAccumulator(GramsAccumulator):
     moves the matrix by at most l²/4. The bits are the same on every engine and for any block length.
     """
 
-    def _rows(self, xp: Any, tile: Any) -> Iterator[Any]:
-        p = probabilities(xp, (self._weights.T @ tile.T) * self.rule.logit_unit)[0]
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
+        p = probabilities(xp, (weights.T @ tile.T) * self.rule.logit_unit)[0]
         factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * BELOW
         yield xp.trunc(self._predictors(xp, tile, 1.0) * factor[:, None])
 
@@ -98,10 +76,10 @@ class TermGramAccumulator(GramsAccumulator):
     only shortens. So one record moves the matrix by at most C², and all matrices of its outputs by no more together.
     """
 
-    def _rows(self, xp: Any, tile: Any) -> Iterator[Any]:
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
         rule, scale = self.rule, 2.0**self.layout.fractional_bits
         rows = self._predictors(xp, tile, math.sqrt(rule.constant) / scale)  # the constant's step over the features'
-        for u in rule.integers(xp, tile, self._weights)[0]:
+        for u in rule.integers(xp, tile, weights)[0]:
             yield xp.trunc(rows * (u * (scale / rule.limit * BELOW))[:, None])
 
 

@@ -27,7 +27,7 @@ class _AnyColumn:
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
     squared_norm: ClassVar[int] = 1  # no encoded cell has a larger one
-    pair: ClassVar[tuple[float, float] | None] = None  # the two values of an encoded column that has no more
+    _pair: ClassVar[tuple[float, float] | None] = None  # the two values of an encoded column that has no more
     centre: Any
     half_width: Any
 
@@ -41,7 +41,7 @@ class _AnyColumn:
 
     def two_values(self) -> tuple[tuple[float, float] | None, ...]:
         """Return the two values of every encoded column, or None if it has more."""
-        return (self.pair,) * len(self.labels(""))
+        return (self._pair,) * len(self.labels(""))
 
     def read(self, cells: Cells) -> Floats:
         """Return the values of the cells, and NaN where a cell is missing."""
@@ -244,7 +244,7 @@ class Boolean(_Listed):
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
     centre = half_width = 0.5
-    pair = (-1.0, 1.0)
+    _pair = (-1.0, 1.0)
     values = (False, True)
 
     def __post_init__(self) -> None:
@@ -319,8 +319,9 @@ class Category(_Listed):
     fill: Any = None
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
-    centre, half_width = 0.0, 1.0
-    pair = (0.0, 1.0)
+    centre = 0.0
+    half_width = 1.0
+    _pair = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         given: Any = self.values
