@@ -21,23 +21,14 @@ def sparse_table(x: Any) -> Table:
     """
     from scipy.sparse import issparse
 
-    if not issparse(x) or x.format not in ("csr", "csc", "coo"):
-        remedy = "write data.tocsr()"
-        raise ParameterError("data", "be a SciPy sparse matrix in CSR, CSC or COO", type(x).__name__, remedy)
+    if not issparse(x) or x.format != "csr":
+        raise ParameterError("data", "be a SciPy sparse matrix in CSR", type(x).__name__, "write data.tocsr()")
     count, width = x.shape[0], matrix_width(x.shape)
     if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
         raise ParameterError("data", "hold real numbers of at most 64 bits", kind_of(x.dtype))
-    if (np.diff(getattr(x, "indptr", ())) < 0).any():  # records have entries or none: no records make such a matrix
+    ends, columns, values = x.indptr, x.indices, x.data
+    if (np.diff(ends) < 0).any():  # records have entries or none: no records make such a matrix
         raise ParameterError("data", "be a sparse matrix whose indptr never falls", "another")
-    if x.format == "csr":
-        ends, columns, values = x.indptr, x.indices, x.data
-    else:
-        outer = x.col if x.format == "coo" else np.repeat(np.arange(width), np.diff(x.indptr))
-        places = x.row if x.format == "coo" else x.indices[: len(outer)]
-        order = np.argsort(places, kind="stable")
-        ends = np.searchsorted(places[order], np.arange(count + 1))
-        columns, values = outer[order], x.data[: len(outer)][order]
-
     step = rows_per_read(width)
 
     def rows(groups: Groups) -> Iterator[Parts]:

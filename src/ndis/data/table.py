@@ -328,31 +328,24 @@ def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
     >>> choose_columns(Table((frozenset({"number"}),) * 4, lambda wanted: iter(())), None, [2])
     ((0, 1, 3), (2,))
     """
-    groups, refused = _groups(table, columns, targets), table.refused
-    for i in (i for group in groups for i in group if i in refused):
-        if not table.names:
-            raise ParameterError("data", "hold real numbers of at most 64 bits", refused[i])
-        label, rule = f"column {table.names[i]!r}", "hold real numbers"
-        raise ParameterError(label, rule, refused[i], "choose columns without it")
-    return groups
-
-
-def _groups(table: Table, columns: Any, targets: Any) -> Groups:
-    if table.target_width:
-        if columns is not None or targets is not None:
-            raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
-        cut = table.width - table.target_width
-        return tuple(range(cut)), tuple(range(cut, table.width))
-    chosen = () if targets is None else _indices(table, targets, "targets")
-    features = (
-        tuple(i for i in range(table.width) if i not in {*chosen, *table.unread})
-        if columns is None or table.named
-        else _indices(table, columns, "columns")
-    )
+    if table.target_width and (columns is not None or targets is not None):
+        raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
+    last = tuple(range(table.width - table.target_width, table.width))
+    chosen = last if targets is None else _indices(table, targets, "targets")
+    every = columns is None or table.named
+    unread = () if table.target_width else table.unread
+    others = tuple(i for i in range(table.width) if i not in {*chosen, *unread})
+    features = others if every else _indices(table, columns, "columns")
     if not features:
         raise ParameterError("columns", "leave at least one feature", "none")
     if len(set(features + chosen)) != len(features) + len(chosen):
         raise ParameterError("columns and targets", "name each column once", "a column named twice")
+    refused = table.refused
+    for i in (i for i in features + chosen if i in refused):
+        if not table.names:
+            raise ParameterError("data", "hold real numbers of at most 64 bits", refused[i])
+        label, rule = f"column {table.names[i]!r}", "hold real numbers"
+        raise ParameterError(label, rule, refused[i], "choose columns without it")
     return (features, chosen) if chosen else (features,)
 
 

@@ -301,7 +301,6 @@ MATRICES: dict[str, Callable[[np.ndarray, Path], Any]] = {
     "columns first": lambda x, _: np.asfortranarray(x),
     "float32": lambda x, _: x.astype(np.float32),
     "CSR": lambda x, _: scipy.sparse.csr_array(x),
-    "COO": lambda x, _: scipy.sparse.coo_array(x),
     "pair": lambda x, _: (x[:, :1], x[:, 1]),
     "pair, list of targets": lambda x, _: (x[:, :1], x[:, 1].tolist()),
     "pair, frame and series": lambda x, _: (pd.DataFrame({"a": x[:, 0]}), pd.Series(x[:, 1], name="b")),
