@@ -6,10 +6,10 @@ Opening a file reads its schema only. CSV has no schema: `ndis.data.csv` states 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ndis._validate import require
 from ndis.data.cells import Cells, arrow_kind, arrow_pieces, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
 from ndis.data.footer import plain_footer, text_plan
@@ -23,13 +23,9 @@ _KIND = {"csv": "cells", "npy": "number"}
 Blocks = Iterator[tuple[list[Cells], float]]  # columns of cells, with the share of the file that is done
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file has public names and types, and gives wanted columns in blocks of at most ``step`` rows."""
-
-    names: tuple[str, ...]
-    types: tuple[Any, ...]  # types of Arrow or NumPy; None in CSV
-    blocks: Callable[[Wanted, int], Blocks]
+# A file has public names and types (of Arrow or NumPy; None in CSV), and gives wanted columns in blocks of rows, at
+# most as many as the second argument says.
+_File = tuple[tuple[str, ...], tuple[Any, ...], Callable[[Wanted, int], Blocks]]
 
 
 def file_table(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Table:
@@ -56,14 +52,14 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
     for path in paths:
         with readable(where):
             files.append(_open_csv(path, where, given) if kind == "csv" else _OPENERS[kind](path, where))
-        if (files[-1].names, len(files[-1].types)) != (files[0].names, len(files[0].types)):
-            raise ParameterError("data", "have the same columns in every file", where)
-    names = files[0].names
+        same = (files[-1][0], len(files[-1][1])) == (files[0][0], len(files[0][1]))
+        require(same, "data", "have the same columns in every file", where)
+    names = files[0][0]
 
     def blocks(wanted: Wanted) -> Blocks:
-        for done, file in enumerate(files):
+        for done, (_, _, read) in enumerate(files):
             with readable(where):
-                for block, share in file.blocks(wanted, rows_per_read(len(wanted))):
+                for block, share in read(wanted, rows_per_read(len(wanted))):
                     yield block, (done + share) / len(files)
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
@@ -73,7 +69,7 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
                 show(share)
             unchanged(paths, before, where)
 
-    types = ({file.types[i] for file in files} for i in range(len(files[0].types)))
+    types = map(set, zip(*(file[1] for file in files), strict=True))
     kinds = tuple(frozenset(_KIND.get(kind) or arrow_kind(each) for each in one) for one in types)
     return Table(kinds, cells, None, names, named=given is not None, quotable=kind != "csv")
 
@@ -101,7 +97,7 @@ def _open_parquet(path: Path, where: str) -> _File:
                     done += batch.num_rows
                     yield from ((block, done / total) for block in _batch_blocks(batch.select(chosen), wanted))
 
-    return _File(names, tuple(schema.types), blocks)
+    return names, tuple(schema.types), blocks
 
 
 def _open_arrow(path: Path, where: str) -> _File:
@@ -122,7 +118,7 @@ def _open_arrow(path: Path, where: str) -> _File:
                 for start in range(0, batch.num_rows, step):
                     yield from ((block, i / count) for block in _batch_blocks(batch.slice(start, step), wanted))
 
-    return _File(names, tuple(schema.types), blocks)
+    return names, tuple(schema.types), blocks
 
 
 def _batch_blocks(batch: Any, wanted: Wanted) -> Iterator[list[Cells]]:
@@ -146,7 +142,7 @@ def _open_npy(path: Path, where: str) -> _File:
         for i, block in enumerate(npy_blocks(path, header, tuple(i for i, _ in wanted), step)):
             yield block, min(i * step / total, 1.0)
 
-    return _File((), (header.dtype,) * width, blocks)
+    return (), (header.dtype,) * width, blocks
 
 
 def _open_csv(path: Path, where: str, given: tuple[str, ...] | None) -> _File:
@@ -161,7 +157,7 @@ def _open_csv(path: Path, where: str, given: tuple[str, ...] | None) -> _File:
                 for block in line_cells(lines, len(names), wanted, most=step):
                     yield block, min(file.tell() / size, 1.0)
 
-    return _File(names, (None,) * len(names), blocks)
+    return names, (None,) * len(names), blocks
 
 
 _OPENERS: dict[str, Callable[[Path, str], _File]] = {"parquet": _open_parquet, "arrow": _open_arrow, "npy": _open_npy}

@@ -84,13 +84,13 @@ def _series_frame(column: Any) -> Any:
         import pyarrow as pa
 
         return pa.table({"column": column})
-    if module in ("pandas", "polars") and hasattr(column, "to_frame") and getattr(column, "ndim", 1) == 1:
-        return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")
     if module == "pandas" and hasattr(column, "dtype") and getattr(column, "ndim", 0) == 1:
         import pandas as pd
 
-        return pd.Series(column, name="column").to_frame()  # NumPy would read it by its values: a null makes floats
-    return None
+        column = pd.Series(column)  # of an array NumPy would read the values: a null makes floats
+    elif module != "polars" or not hasattr(column, "to_frame"):
+        return None
+    return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")
 
 
 def is_vector(y: Any) -> bool:

@@ -338,16 +338,16 @@ class Schema:
         >>> slope.tolist(), float(constant)
         ([5.0], 250.0)
         """
-        (centre, half_width), (target_centre, target_width) = self.scales(), self.target_scale()
-        given, p = np.asarray(coefficients, dtype=np.float64), len(centre)
+        given, (matrix, shift) = np.asarray(coefficients, dtype=np.float64), self.unit_map()
+        p = len(shift) - 1
         column = given.ndim == 2 and given.shape == (p, 1)
         if not column and (given.ndim not in (1, 2) or given.shape[-1] != p):
             rule = f"have {p} entries, one per encoded column, in a vector, in rows or in one column"
             raise ParameterError("coefficients", rule, f"shape {given.shape}", "leave out the weight of a constant")
-        slopes = (given.T if column else given) / half_width
-        constant = np.asarray(intercept, dtype=np.float64) - slopes @ centre
-        scaled = slopes * target_width
-        return scaled.T if column else scaled, constant * target_width + target_centre
+        slopes = given.T if column else given
+        constant = np.broadcast_to(np.asarray(intercept, dtype=np.float64), slopes.shape[:-1])[..., None]
+        moved = np.concatenate([slopes, constant], axis=-1) @ matrix.T + shift
+        return moved[..., :-1].T if column else moved[..., :-1], moved[..., -1]
 
     # ------------------------------------------------------------------ out and in
 
