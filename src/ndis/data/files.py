@@ -44,8 +44,7 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
     """
     paths, where = files_of(data), shown(data)
     kind = kind_of_files(paths)
-    if header and kind != "csv":
-        raise ParameterError("header", "be left out for files other than CSV", header)
+    require(not header or kind == "csv", "header", "be left out for files other than CSV", header)
     given = given_names(columns) if kind == "csv" and not header else None
     before = stamps(paths, where)
     files = []

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data.cells import kind_of_array, objects, text_objects, unwrapped
 from ndis.data.frames import arrow_table, pandas_table, polars_table
 from ndis.data.sparse import sparse_table
@@ -72,8 +73,7 @@ def column_table(column: Any) -> Table:
     plain = hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype)
     if lazy or not (tensor or plain):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
-    if column.ndim != 1:
-        raise ParameterError("data", "have columns of one dimension", f"{column.ndim} dimension(s)")
+    require(column.ndim == 1, "data", "have columns of one dimension", f"{column.ndim} dimension(s)")
     return _torch(column.reshape(-1, 1)) if tensor else _array(np.asanyarray(column)[:, None])
 
 
@@ -87,7 +87,7 @@ def _series_frame(column: Any) -> Any:
     if module == "pandas" and hasattr(column, "dtype") and getattr(column, "ndim", 0) == 1:
         import pandas as pd
 
-        column = pd.Series(column)  # of an array NumPy would read the values: a null makes floats
+        column = pd.Series(column)  # NumPy would read an array by its values: a null makes floats
     elif module != "polars" or not hasattr(column, "to_frame"):
         return None
     return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")

@@ -65,8 +65,7 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
         return pair_table(*data)
     if isinstance(data, list) or is_path(data):
         return file_table(data, columns=columns, header=header, progress=progress)
-    if header:
-        raise ParameterError("header", "be left out for data other than CSV files", header)
+    require(not header, "header", "be left out for data other than CSV files", header)
     return dask_table(data) if is_dask(data) else memory_table(data)
 
 
@@ -92,8 +91,7 @@ def open_for(
     if kind != "csv" and (header or columns is not None):
         files = "data" if not kind else "files"
         raise ParameterError("columns and header", f"be left out for {files} other than CSV", "one of them")
-    if header and columns is not None:
-        raise ParameterError("columns", "be left out where header says that the files have names", "both")
+    require(not header or columns is None, "columns", "be left out where header says that the files have names", "both")
     if kind == "csv" and not header and columns is None:
         warn_caller(BY_ORDER)
         columns = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]

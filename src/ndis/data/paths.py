@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ndis._validate import require
 from ndis.data.cells import is_path
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
@@ -74,8 +75,7 @@ def files_of(data: Any) -> list[Path]:
     for path in paths:
         if _is(path, folder=True):
             inside = sorted(_below(path, where))
-            if not inside:
-                raise ParameterError("data", f"hold files named {', '.join(_IN_FOLDERS)}", where)
+            require(inside, "data", f"hold files named {', '.join(_IN_FOLDERS)}", where)
             files += inside
         elif not _is(path, folder=False):
             raise ParameterError("data", "name an existing file or folder", where)
@@ -94,8 +94,7 @@ def files_of(data: Any) -> list[Path]:
 def kind_of_files(paths: list[Path]) -> str:
     """Return the kind that all files have."""
     kinds = {KINDS[p.suffix.lower()] for p in paths}
-    if len(kinds) != 1:
-        raise ParameterError("data", "hold files of one kind", ", ".join(sorted(kinds)))
+    require(len(kinds) == 1, "data", "hold files of one kind", ", ".join(sorted(kinds)))
     return kinds.pop()
 
 

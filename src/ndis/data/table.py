@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ndis._validate import require
 from ndis.data.cells import Cells, Floats, numbers
 from ndis.errors import ParameterError
 
@@ -336,14 +337,12 @@ def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
     unread = () if table.target_width else table.unread
     others = tuple(i for i in range(table.width) if i not in {*chosen, *unread})
     features = others if every else _indices(table, columns, "columns")
-    if not features:
-        raise ParameterError("columns", "leave at least one feature", "none")
+    require(features, "columns", "leave at least one feature", "none")
     if len(set(features + chosen)) != len(features) + len(chosen):
         raise ParameterError("columns and targets", "name each column once", "a column named twice")
     refused = table.refused
     for i in (i for i in features + chosen if i in refused):
-        if not table.names:
-            raise ParameterError("data", "hold real numbers of at most 64 bits", refused[i])
+        require(table.names, "data", "hold real numbers of at most 64 bits", refused[i])
         label, rule = f"column {table.names[i]!r}", "hold real numbers"
         raise ParameterError(label, rule, refused[i], "choose columns without it")
     return (features, chosen) if chosen else (features,)
@@ -384,18 +383,14 @@ def matrix_width(shape: tuple[int, ...]) -> int:
     if len(shape) != 2:
         remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
         raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
-    if shape[1] == 0:
-        raise ParameterError("data", "have at least one column", "none")
+    require(shape[1] > 0, "data", "have at least one column", "none")
     return shape[1]
 
 
 def check_names(given: Iterable[Any], where: object = "others") -> tuple[str, ...]:
     """Return names as texts. Names that are none, twice the same or not printable are refused; they are public."""
     names = tuple(map(str, given))
-    if not names:
-        raise ParameterError("data", "have at least one column", "none")
-    if len(set(names)) < len(names):
-        raise ParameterError("data", "have columns of different names", where)
-    if not all(name.isprintable() for name in names):
-        raise ParameterError("data", "have column names of printable characters", where)
+    require(names, "data", "have at least one column", "none")
+    require(len(set(names)) == len(names), "data", "have columns of different names", where)
+    require(all(name.isprintable() for name in names), "data", "have column names of printable characters", where)
     return names

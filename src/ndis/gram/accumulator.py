@@ -62,8 +62,7 @@ class Gram:
             Taken as exact; not negative.
         """
         extra = exact_array(ridge, name="ridge")
-        if extra.shape or not extra.numerators.item() >= 0:
-            raise ParameterError("ridge", "be one number, not negative", ridge)
+        require(not extra.shape and extra.numerators.item() >= 0, "ridge", "be one number, not negative", ridge)
         step = exact_array(np.array(self.layout.steps, dtype=object))
         squares = step.denominator**2
         numerators = self.integers.astype(object) * step.numerators[:, None] * step.numerators * extra.denominator
@@ -142,16 +141,16 @@ class IntegerSum:
 def checked_parts(layout: RowLayout, engine: DeviceTiles | None, block: Any, targets: Any) -> tuple[Any, ...]:
     """Features and targets, if the layout has any, of the types and shapes that it says. No check looks at a value."""
     parts = (block,) if targets is None else (block, targets)
-    for part in parts:
-        no_mask(part)
-        if engine is not None and isinstance(part, engine.torch.Tensor):
-            require(not part.is_complex(), "block", "hold real numbers of at most 64 bits", part.dtype)
+    for given in parts:
+        no_mask(given)
+        if engine is not None and isinstance(given, engine.torch.Tensor):
+            require(not given.is_complex(), "block", "hold real numbers of at most 64 bits", given.dtype)
         else:
-            require(isinstance(part, np.ndarray), "block", "be a NumPy array", type(part).__name__)
-            plain = part.dtype.kind in "fiub" and part.dtype.itemsize <= 8
-            require(plain, "block", "hold real numbers of at most 64 bits", kind_of(part.dtype))
+            require(isinstance(given, np.ndarray), "block", "be a NumPy array", type(given).__name__)
+            plain = given.dtype.kind in "fiub" and given.dtype.itemsize <= 8
+            require(plain, "block", "hold real numbers of at most 64 bits", kind_of(given.dtype))
     widths = [layout.features] + [layout.targets] * bool(layout.targets)
-    if [tuple(part.shape) for part in parts] != [(*block.shape[:1], width) for width in widths]:
+    if [tuple(given.shape) for given in parts] != [(*block.shape[:1], width) for width in widths]:
         rule = f"be matrices of {' and '.join(map(str, widths))} column(s), with as many rows"
         raise ParameterError("block and targets", rule, "other shapes")
     return parts
@@ -204,8 +203,7 @@ class Accumulator:
 
     def merge(self, other: Self) -> None:
         """Add all rows of ``other``, which stays unchanged."""
-        if self.layout != other.layout:
-            raise ParameterError("other", f"have the layout {self.layout}", other.layout)
+        require(self.layout == other.layout, "other", f"have the layout {self.layout}", other.layout)
         other._fetch()
         self._sum.merge(other._sum)
 
@@ -291,8 +289,7 @@ def check_device(rows: Rows, device: str | None) -> None:
     """Refuse a device that torch does not have, and any for a dask collection, which is summed where it lives."""
     if device is None:
         return
-    if rows.is_dask:
-        raise ParameterError("device", "be left out for dask collections", device)
+    require(not rows.is_dask, "device", "be left out for dask collections", device)
     try:
         import_torch().zeros(1, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:  # what torch raises for a name that it cannot use
@@ -420,8 +417,7 @@ class PoissonRows:
     """
 
     def __init__(self, rate: float, bits: RandomBits) -> None:
-        if not LEAST_RATE <= rate <= 1:
-            raise ParameterError("rate", "be at least 2^-40 and at most 1", rate)
+        require(LEAST_RATE <= rate <= 1, "rate", "be at least 2^-40 and at most 1", rate)
         self._below = int(Fraction(rate) * 2**_WIDTH)
         self._bits = bits
 

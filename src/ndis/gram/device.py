@@ -71,8 +71,8 @@ class DeviceTiles:
         """Return Σ q qᵀ over the rows of a tile, as int64; every sum is exact in float64."""
         pieces = min(self._splits, len(q))
         cut = len(q) - len(q) % pieces
-        body, rest = q[:cut].view(pieces, cut // pieces, -1), q[cut:]
-        return (self.torch.bmm(body.transpose(1, 2), body).sum(0) + rest.T @ rest).to(self.torch.int64)
+        body, tail = q[:cut].view(pieces, cut // pieces, -1), q[cut:]
+        return (self.torch.bmm(body.transpose(1, 2), body).sum(0) + tail.T @ tail).to(self.torch.int64)
 
     def _inner_splits(self) -> int:
         """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
@@ -101,7 +101,7 @@ class DeviceTiles:
 
         coming = sent(0)
         for start in range(height, rows + height, height):
-            computing.wait_stream(copying)  # of what was sent so far
+            computing.wait_stream(copying)  # it waits for what was sent so far
             block, coming = coming, sent(start)
             for piece in block:
                 piece.record_stream(computing)  # its memory is kept until the work queued there is done

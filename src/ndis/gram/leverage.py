@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import as_one_positive
+from ndis._validate import as_one_positive, require
 from ndis.data import open_rows
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 from ndis.gram.accumulator import Gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.rows import RowLayout
@@ -131,6 +131,5 @@ def _tiles(data: Any, layout: RowLayout, **how: Any) -> Iterator[NDArray[np.floa
     """Open the data, if they have the columns of the Gram matrix, and return their integer rows."""
     rows = open_rows(data, **how)
     expected = [layout.features] + ([layout.targets] if layout.targets else [])
-    if rows.widths != expected:
-        raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", rows.widths)
+    require(rows.widths == expected, "data", f"have the columns of the Gram matrix, {expected}", rows.widths)
     return (tile for parts in rows.on_host() for tile in integer_tiles(parts, layout))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.device import import_torch
@@ -69,8 +70,7 @@ class RowMap:
         group = ColumnGroup(0, m.shape[1], row_norm_bound)
         step = row_norm_bound * 2.0**-_BITS
         largest = float(np.abs(m).max() * row_norm_bound + np.abs(shift).max())
-        if not 0.0 < largest < math.inf:
-            raise ParameterError("matrix", "be finite and not zero", "another map")
+        require(0.0 < largest < math.inf, "matrix", "be finite and not zero", "another map")
         for exponent in range(54 - math.frexp(largest)[1], _LOWEST, -1):
             weights, offset = np.rint(np.ldexp(m.T * step, exponent)), np.rint(np.ldexp(shift, exponent))
             if _fits(weights, offset):

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
-from ndis._validate import as_one_positive
+from ndis._validate import as_one_positive, require
 from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
@@ -169,8 +169,7 @@ class RecordSums:
         names = self._tile.names[:f] + (self._tile.names[f + t :] if intercept is not None else ())
         self.layout = RowLayout(f, row_norm_bound, intercept=intercept, fractional_bits=fractional_bits, names=names)
         self.targets = t
-        if self._classes is not None and t != 1:
-            raise ParameterError("targets", "be one column of classes", t)
+        require(self._classes is None or t == 1, "targets", "be one column of classes", t)
         self._device = device
         self._map: RowMap | None = None
 
@@ -245,9 +244,8 @@ class RecordSums:
         clip, edges
             As for `residual_products`.
         """
-        if self._classes is None:
-            raise ParameterError("classes", "be stated for gradients", None)
-        count = len(self._classes)
+        count = len(self._classes or ())
+        require(count, "classes", "be stated for gradients", None)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
         clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
@@ -318,8 +316,7 @@ class RecordSums:
         p = self.layout.width
         if array.shape not in ((p, outputs), *(((p,),) if outputs == 1 else ())):
             raise ParameterError("theta", f"have {p} rows and {outputs} column(s)", f"shape {array.shape}")
-        if not np.isfinite(array).all():
-            raise ParameterError("theta", "be finite", "a NaN or an infinity")
+        require(np.isfinite(array).all(), "theta", "be finite", "a NaN or an infinity")
         return array.reshape(p, outputs)
 
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
@@ -383,7 +380,7 @@ class CountAccumulator(Accumulator):
 
 
 class _SumAccumulator(Accumulator):
-    """Sums of one rule over blocks of rows."""
+    """The sums of one rule add up over blocks of rows."""
 
     def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
         super().__init__(tile, rule.size, rule.bits, device)
@@ -415,14 +412,12 @@ def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray
 
 def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
     values = tuple(as_one_positive("edges", e) for e in ((clip,) if edges is None else edges))
-    if any(not a < b for a, b in pairwise(values)):
-        raise ParameterError("edges", "increase", values)
+    require(all(a < b for a, b in pairwise(values)), "edges", "increase", values)
     return values
 
 
 def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:
-    if target_bound is not None:
-        raise ParameterError("target_bound", "be left out with classes", target_bound)
+    require(target_bound is None, "target_bound", "be left out with classes", target_bound)
     values = tuple(float(c) for c in classes)
     if not (2 <= len(values) <= 256 and len(set(values)) == len(values) and all(map(math.isfinite, values))):
         raise ParameterError("classes", "be two to 256 different finite numbers", classes)

@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.errors import ParameterError
 from ndis.gram.rows import RowLayout
 
@@ -265,8 +266,7 @@ def _rule(
     if not (abs(exponent) <= _FARTHEST and weights.shape[1] <= MOST_OUTPUTS):
         raise ParameterError("clip", "be comparable with the bounds, and the outputs at most 4096", clip)
     bits = max(term_bits + narrow, 36)
-    if not term_bits >= k + _LEAST_BITS:
-        raise ParameterError("intercept", "be comparable with row_norm_bound", float(ratio))
+    require(term_bits >= k + _LEAST_BITS, "intercept", "be comparable with row_norm_bound", float(ratio))
     unit = v_unit * Fraction(2) ** exponent
     return TermRule(
         weights=weights,

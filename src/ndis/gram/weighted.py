@@ -47,7 +47,7 @@ class GramsAccumulator(Accumulator):
 
 
 class WeightedAccumulator(GramsAccumulator):
-    """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order.
+    """Sums p(1 − p)·xxᵀ over blocks of rows, exactly and in any order.
 
     A tile holds integer rows q, and p is the logistic function of the exact logits. Every further operation is
     elementwise:
@@ -66,7 +66,7 @@ class WeightedAccumulator(GramsAccumulator):
 
 
 class TermGramAccumulator(GramsAccumulator):
-    """Σ ttᵀ of clipped terms t over blocks of rows, exact in any order.
+    """Sums ttᵀ of clipped terms t over blocks of rows, exactly and in any order.
 
     A term is q ⊗ u with ‖q‖·‖u‖ ≤ M in exact arithmetic (`ndis.gram.terms`). For one output u the row is
 

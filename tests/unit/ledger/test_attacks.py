@@ -59,7 +59,7 @@ def test_a_charge_seals_no_release_of_another_mechanism_with_the_same_target(led
         pytest.raises(ParameterError, match="release must be that of the mechanism that was charged; got RandomProj"),
         ledger.charge("a", MECHANISM) as charge,
     ):
-        charge.seal(sketch.release([[0.5]], schema=ndis.Schema({"a": (0, 1)})))
+        charge.seal(sketch.release({"a": [0.5]}, schema=ndis.Schema({"a": (0, 1)})))
     again = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     with ledger.charge("a", MECHANISM) as charge:
         assert charge.seal(again.release(1.0)).receipt.ledger["entry"] == 2  # an equal mechanism is the same one

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
@@ -79,8 +79,7 @@ class _Range(_AnyColumn):
         low, high, fill = self._ends
         if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
             raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
-        if fill is not None and not low <= fill <= high:
-            raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+        require(fill is None or low <= fill <= high, "fill", f"lie between {low!r} and {high!r}", fill)
 
     def _checked(self, name: str, value: Any) -> Any:
         """Return an end or the fill, if it is of the kind of the column."""
@@ -158,10 +157,8 @@ class Number(_Range):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.degree) is not int or self.degree not in (1, 2):
-            raise ParameterError("degree", "be 1 or 2", repr(self.degree))
-        if type(self.indicator) is not bool:
-            raise ParameterError("indicator", "be true or false", repr(self.indicator))
+        require(type(self.degree) is int and self.degree in (1, 2), "degree", "be 1 or 2", repr(self.degree))
+        require(type(self.indicator) is bool, "indicator", "be true or false", repr(self.indicator))
         if self.indicator and self.fill is None:
             object.__setattr__(self, "fill", self.centre)
 
@@ -204,7 +201,7 @@ class Number(_Range):
 
 
 class _Listed(_AnyColumn):
-    """One of some values, or its number among them."""
+    """A cell is one of some values, and reads as its number among them."""
 
     values: tuple[Any, ...]
     fill: Any
@@ -248,8 +245,7 @@ class Boolean(_Listed):
     values = (False, True)
 
     def __post_init__(self) -> None:
-        if self.fill is not None and type(self.fill) is not bool:
-            raise ParameterError("fill", "be true or false", repr(self.fill))
+        require(self.fill is None or type(self.fill) is bool, "fill", "be true or false", repr(self.fill))
 
     def read(self, cells: Cells) -> Floats:
         """Return 1 and 0, and NaN where a cell is neither true nor false."""
@@ -288,8 +284,7 @@ class Date(_Range):
     kinds = ("date", "text", "cells", "objects", "texts")
 
     def _checked(self, name: str, value: Any) -> Any:
-        if not isinstance(value, date):
-            raise ParameterError(name, "be a date", repr(value))
+        require(isinstance(value, date), name, "be a date", repr(value))
         return value
 
     def read(self, cells: Cells) -> Floats:
@@ -329,13 +324,10 @@ class Category(_Listed):
             raise ParameterError("values", "be a list of categories", repr(given))
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
         texts = [text_of(value) if isinstance(value, str | int) else None for value in values]
-        if not texts or not all(texts):
-            raise ParameterError("values", "be texts, whole numbers or booleans, at least one", repr(given))
-        if len(set(texts)) < len(texts):
-            raise ParameterError("values", "name each category once", repr(given))
+        require(texts and all(texts), "values", "be texts, whole numbers or booleans, at least one", repr(given))
+        require(len(set(texts)) == len(texts), "values", "name each category once", repr(given))
         object.__setattr__(self, "values", values)
-        if self.fill is not None and text_of(self.fill) not in texts:
-            raise ParameterError("fill", "be one of the categories", repr(self.fill))
+        require(self.fill is None or text_of(self.fill) in texts, "fill", "be one of the categories", repr(self.fill))
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
@@ -457,6 +449,5 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     column = as_column(as_name(name), spec)
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
-    if column.squared_norm > 1:
-        raise ParameterError("target", "have degree 1 and no indicator", repr(column))
+    require(column.squared_norm <= 1, "target", "have degree 1 and no indicator", repr(column))
     return name, column

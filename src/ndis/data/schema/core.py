@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
-from ndis._validate import as_scalar, warn_caller
+from ndis._validate import as_scalar, require, warn_caller
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
 from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target, box_norm
@@ -89,8 +89,7 @@ class Schema:
             raise ParameterError("columns", "give different names to the encoded columns", repr(sorted(labels)))
         box = box_norm(read)
         bound = box if row_norm_bound is None else as_scalar("row_norm_bound", row_norm_bound)
-        if not 0 < bound <= box:
-            raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
+        require(0 < bound <= box, "row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
         self.__dict__.update(columns=MappingProxyType(read), target_name=target_name, target=target_column)
         self.__dict__["row_norm_bound"] = bound
 
@@ -159,8 +158,7 @@ class Schema:
             rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
             raise ParameterError("target", rule, repr(name))
         others = {key: column for key, column in self.columns.items() if key != name}
-        if not others:
-            raise ParameterError("target", "leave another column", repr(name))
+        require(others, "target", "leave another column", repr(name))
         bound = self.row_norm_bound if self.row_norm_bound < box_norm(others) else None
         return Schema(others, target=(name, self.columns[name]), row_norm_bound=bound)
 
