@@ -32,7 +32,6 @@ from ndis._compile import compiled
 from ndis._validate import require
 from ndis.data.cells import Cells, number
 from ndis.data.table import Wanted
-from ndis.errors import ParameterError
 
 LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
@@ -95,9 +94,8 @@ def header_names(path: Path, where: str) -> tuple[str, ...]:
         names = next(csv.reader([line.decode("utf-8")], strict=True), []) if line else []
     except (UnicodeDecodeError, csv.Error):
         names = []
-    if not _are_names(names):
-        rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
-        raise ParameterError("data", rule, where, "without such a line leave header out and name the columns")
+    rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
+    require(_are_names(names), "data", rule, where, "without such a line leave header out and name the columns")
     return tuple(names)
 
 

@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def dask_table(data: Any) -> Table:
     else:  # one list of blocks per strip
         types, delayed = (data.dtype,) * matrix_width(data.shape), data.to_delayed().tolist()
     kinds = tuple(frozenset({_KINDS.get(each.kind, _OTHER)}) for each in types)
-    partitions = Partitions(delayed, _Declared(names, kinds))
+    partitions = Partitions(delayed, partial(_opened, names, kinds))
     return Table(kinds, partitions.cells, None, names, partitions=partitions)
 
 
@@ -131,28 +132,23 @@ def _quiet() -> Iterator[None]:
             logger.removeFilter(mute)
 
 
-@dataclass(frozen=True)
-class _Declared:
+def _opened(names: tuple[str, ...], kinds: tuple[frozenset[str], ...], piece: Any) -> Table:
     """Open a partition by the names and kinds that its collection declares; other columns are refused."""
+    own = names
+    if isinstance(piece, list):  # blocks side by side: dask would join them by their types
+        for block in piece:
+            no_mask(block)
+        columns = [column for block in piece for column in np.asarray(block).T]
+    else:
+        own, columns = tuple(map(str, piece.columns)), [piece.iloc[:, i] for i in range(piece.shape[1])]
+    length, given = len(columns[0]), (own, [column.shape for column in columns])
+    require(given == (names, [(length,)] * len(kinds)), "data", "have the columns it declares", "others")
 
-    names: tuple[str, ...]
-    kinds: tuple[frozenset[str], ...]
+    def read(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
+        cells = pandas_cells(columns[i].iloc[rows], True) if names else [columns[i][rows]]
+        return map(_truths if "boolean" in kinds[i] else _numbers, cells)
 
-    def __call__(self, piece: Any) -> Table:
-        if isinstance(piece, list):  # blocks side by side: dask would join them by their types
-            for block in piece:
-                no_mask(block)
-            names, columns = self.names, [column for block in piece for column in np.asarray(block).T]
-        else:
-            names, columns = tuple(map(str, piece.columns)), [piece.iloc[:, i] for i in range(piece.shape[1])]
-        length, given = len(columns[0]), (names, [column.shape for column in columns])
-        require(given == (self.names, [(length,)] * len(self.kinds)), "data", "have the columns it declares", "others")
-
-        def read(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
-            cells = pandas_cells(columns[i].iloc[rows], True) if self.names else [columns[i][rows]]
-            return map(_truths if "boolean" in self.kinds[i] else _numbers, cells)
-
-        return Table(self.kinds, column_blocks(length, len(columns), read), names=self.names)
+    return Table(kinds, column_blocks(length, len(columns), read), names=names)
 
 
 def _numbers(cells: Cells) -> Floats:

@@ -79,7 +79,8 @@ def arrow_table(table: Any) -> Table:
     names = check_names(table.schema.names)
 
     kinds = tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types)
-    cells = column_blocks(
-        table.num_rows, len(names), lambda rows, i, numeric: arrow_pieces(table.column(i)[rows], numeric)
-    )
-    return Table(kinds, cells, names=names)
+
+    def read(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
+        return arrow_pieces(table.column(i)[rows], numeric)
+
+    return Table(kinds, column_blocks(table.num_rows, len(names), read), names=names)

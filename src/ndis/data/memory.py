@@ -51,9 +51,8 @@ def no_list(name: str, rows: Any) -> None:
     ...
     ndis.errors.ParameterError: X must be an array, a frame or a file; got a list; write numpy.asarray(X, dtype=object)
     """
-    if isinstance(rows, list | tuple):
-        remedy = f"write numpy.asarray({name}, dtype=object)"
-        raise ParameterError(name, "be an array, a frame or a file", "a list", remedy)
+    remedy = f"write numpy.asarray({name}, dtype=object)"
+    require(not isinstance(rows, list | tuple), name, "be an array, a frame or a file", "a list", remedy)
 
 
 def no_mask(data: Any) -> None:

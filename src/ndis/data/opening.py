@@ -50,18 +50,16 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     shown = progress is None or isinstance(progress, bool)
     require(shown, "progress", "be True, False or None", type(progress).__name__)
     if isinstance(data, Table):
-        if header:
-            remedy = "schema.table(data, header=True)"
-            raise ParameterError("header", "be part of the table with its schema", header, remedy)
+        remedy = "schema.table(data, header=True)"
+        require(not header, "header", "be part of the table with its schema", header, remedy)
         return data
     if isinstance(data, tuple):
         if len(data) != 2:  # a tuple of two rows would be a pair
             raise ParameterError("data", "be rows, or a pair (X, y)", "another tuple")
         if any(map(is_paths, data)):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
-        if any(map(is_dask, data)):
-            remedy = "RandomProjection.release reduces one, with its targets named among its columns"
-            raise ParameterError("data", "be in memory or in files here", "a dask collection", remedy)
+        remedy = "RandomProjection.release reduces one, with its targets named among its columns"
+        require(not any(map(is_dask, data)), "data", "be in memory or in files here", "a dask collection", remedy)
         return pair_table(*data)
     if isinstance(data, list) or is_path(data):
         return file_table(data, columns=columns, header=header, progress=progress)

@@ -31,6 +31,7 @@ KINDS = {
     ".csv": "csv",
     ".npy": "npy",
 }  # fmt: skip
+_LEFT_OUT = (".", "_")  # how names begin that do not count
 _STEPS = 20  # that a progress bar has
 _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
@@ -85,9 +86,8 @@ def files_of(data: Any) -> list[Path]:
             files.append(path)
     seen: dict[tuple[int, ...], Path] = {}
     for path in files:
-        if seen.setdefault(stamps([path], where)[0][:2], path) is not path:
-            remedy = "a record that is read twice is not protected as one"
-            raise ParameterError("data", "name every file once", f"{where}, which leads to a file twice", remedy)
+        once, got = seen.setdefault(stamps([path], where)[0][:2], path) is path, f"{where}, which leads to a file twice"
+        require(once, "data", "name every file once", got, "a record that is read twice is not protected as one")
     return files
 
 
@@ -111,10 +111,10 @@ def _below(folder: Path, where: str) -> Iterator[Path]:
         if identity in seen:
             raise ParameterError("data", "reach every folder once", f"{where}, with a link to a folder that was read")
         seen.add(identity)
-        folders[:] = sorted(f for f in folders if not _is_left_out(f))
+        folders[:] = sorted(f for f in folders if not f.startswith(_LEFT_OUT))
         for file in files:
             path = place / file
-            if path.suffix.lower() in _IN_FOLDERS and not _is_left_out(file) and _is(path, folder=False):
+            if path.suffix.lower() in _IN_FOLDERS and not file.startswith(_LEFT_OUT) and _is(path, folder=False):
                 yield path
 
 
@@ -124,13 +124,8 @@ def _refuse_tables(place: Path, where: str) -> None:
     kind = next((kind for kind, log in logs.items() if _is(place / log, folder=True)), None)
     if kind is None and any((place / "metadata").glob("*.metadata.json")):
         kind = "Iceberg"
-    if kind is not None:
-        remedy = "read one version of it with that table's own library and pass the result"
-        raise ParameterError("data", "be a folder of plain files", f"{where}, which belongs to a {kind} table", remedy)
-
-
-def _is_left_out(name: str) -> bool:
-    return name.startswith((".", "_"))
+    got, remedy = f"{where}, which belongs to a {kind} table", "read one version of it with that table's own library"
+    require(kind is None, "data", "be a folder of plain files", got, f"{remedy} and pass the result")
 
 
 def _is(path: Path, *, folder: bool) -> bool:

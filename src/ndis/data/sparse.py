@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ndis._validate import require
 from ndis.data.cells import kind_of, kind_of_array
 from ndis.data.table import Groups, Parts, Table, matrix_width, pick, rows_per_read
 from ndis.errors import ParameterError
@@ -21,14 +22,14 @@ def sparse_table(x: Any) -> Table:
     """
     from scipy.sparse import issparse
 
-    if not issparse(x) or x.format != "csr":
-        raise ParameterError("data", "be a SciPy sparse matrix in CSR", type(x).__name__, "write data.tocsr()")
+    csr = issparse(x) and x.format == "csr"
+    require(csr, "data", "be a SciPy sparse matrix in CSR", type(x).__name__, "write data.tocsr()")
     count, width = x.shape[0], matrix_width(x.shape)
     if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
         raise ParameterError("data", "hold real numbers of at most 64 bits", kind_of(x.dtype))
     ends, columns, values = x.indptr, x.indices, x.data
-    if (np.diff(ends) < 0).any():  # records have entries or none: no records make such a matrix
-        raise ParameterError("data", "be a sparse matrix whose indptr never falls", "another")
+    # Records have entries or none: no records make such a matrix.
+    require((np.diff(ends) >= 0).all(), "data", "be a sparse matrix whose indptr never falls", "another")
     step = rows_per_read(width)
 
     def rows(groups: Groups) -> Iterator[Parts]:

@@ -176,9 +176,8 @@ class Table:
         places = []
         for name, column in wanted.items():
             separate = self.target_width and target and name == schema.target_name  # it came in a pair (X, y)
-            if not separate and name not in order:
-                got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
-                raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
+            got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
+            require(separate or name in order, "data", f"have a column {name!r}, which the schema names", got)
             places.append((self.width - 1 if separate else order.index(name), bool(column.numeric)))
             self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
         return tuple(places)
@@ -333,10 +332,9 @@ def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
         raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
     last = tuple(range(table.width - table.target_width, table.width))
     chosen = last if targets is None else _indices(table, targets, "targets")
-    every = columns is None or table.named
     unread = () if table.target_width else table.unread
     others = tuple(i for i in range(table.width) if i not in {*chosen, *unread})
-    features = others if every else _indices(table, columns, "columns")
+    features = others if columns is None or table.named else _indices(table, columns, "columns")
     require(features, "columns", "leave at least one feature", "none")
     if len(set(features + chosen)) != len(features) + len(chosen):
         raise ParameterError("columns and targets", "name each column once", "a column named twice")
@@ -380,9 +378,8 @@ def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
 
 def matrix_width(shape: tuple[int, ...]) -> int:
     """Return the number of columns of a matrix; other shapes are refused."""
-    if len(shape) != 2:
-        remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
-        raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
+    remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
+    require(len(shape) == 2, "data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
     require(shape[1] > 0, "data", "have at least one column", "none")
     return shape[1]
 

@@ -120,8 +120,7 @@ def between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
     >>> between(np.array([3, 1]), 5).tolist()
     [2, 2, 1]
     """
-    ends = np.zeros((*above.shape[:-1], 1), dtype=np.int64)
-    return np.asarray(-np.diff(np.concatenate([ends + records, above, ends], axis=-1)), dtype=np.int64)
+    return np.asarray(-np.diff(above, prepend=records, append=0), dtype=np.int64)
 
 
 class RecordSums:

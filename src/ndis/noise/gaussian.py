@@ -194,18 +194,14 @@ def _draw_columns(mean: ExactArray, root: CovarianceRoot, count: int, exponent: 
     while True:
         L = root.fixed_point(q)
         z = np.array(normals.fixed_point(range(d * count), p), dtype=object).reshape(d, count)
-        centre = _product(L, z) + np.broadcast_to(mean.fixed_point(p + q), (d, count))
+        product = np.array([int(e) for e in (fmpz_mat(L.tolist()) * fmpz_mat(z.tolist())).entries()], dtype=object)
+        centre = product.reshape(d, count) + np.broadcast_to(mean.fixed_point(p + q), (d, count))
         error = abs(L).sum(axis=1)[:, None] + abs(z).sum(axis=0) + d + 1  # E, in units of 2^-(p+q)
         shift = p + q + exponent
         lower, upper = ((end + (1 << (shift - 1))) >> shift for end in (centre - error, centre + error))
         if np.array_equal(lower, upper):
             return np.asarray(lower, dtype=object)
         p, q = p + _MORE_BITS, q + _MORE_BITS  # about once in 2³⁹ entries
-
-
-def _product(L: NDArray[Any], z: NDArray[Any]) -> NDArray[Any]:
-    entries = (fmpz_mat(L.tolist()) * fmpz_mat(z.tolist())).entries()
-    return np.array([int(e) for e in entries], dtype=object).reshape(len(L), -1)
 
 
 def _exponent(grid: Any) -> int:

@@ -413,9 +413,9 @@ def as_column(name: str, spec: Any) -> Column:
 
 
 def _from_mapping(name: str, spec: Mapping[str, Any]) -> Column:
-    if PLACEHOLDER in (spec.get("low"), spec.get("high")) or spec.get("categories") == [PLACEHOLDER]:
-        remedy = "replace each ? by what is known without looking at the data, or delete the line"
-        raise ParameterError(f"column {name!r}", "be filled in", "a template", remedy)
+    filled = PLACEHOLDER not in (spec.get("low"), spec.get("high")) and spec.get("categories") != [PLACEHOLDER]
+    remedy = "replace each ? by what is known without looking at the data, or delete the line"
+    require(filled, f"column {name!r}", "be filled in", "a template", remedy)
     keys = set(spec)
     further = {"degree", "indicator"} & keys
     if keys <= {"low", "high", "fill", "degree", "indicator"} and {"low", "high"} <= keys:

@@ -154,9 +154,8 @@ class Schema:
         """
         if self.target_name is not None:
             raise ParameterError("target", f"be left out, or {self.target_name!r} as the schema says", repr(name))
-        if name not in self.columns:
-            rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
-            raise ParameterError("target", rule, repr(name))
+        rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
+        require(name in self.columns, "target", rule, repr(name))
         others = {key: column for key, column in self.columns.items() if key != name}
         require(others, "target", "leave another column", repr(name))
         bound = self.row_norm_bound if self.row_norm_bound < box_norm(others) else None
@@ -234,10 +233,9 @@ class Schema:
         """
         centre, half_width = self.scales()
         rows = np.asarray(encoded, dtype=np.float64)
-        if rows.shape[-1:] != centre.shape:
-            rule = f"have {len(centre)} columns, those of feature_names"
-            remedy = "rows of a sketch are random draws, not records: use release.gram(), and in_units for slopes"
-            raise ParameterError("encoded", rule, f"shape {rows.shape}", remedy)
+        rule = f"have {len(centre)} columns, those of feature_names"
+        remedy = "rows of a sketch are random draws, not records: use release.gram(), and in_units for slopes"
+        require(rows.shape[-1:] == centre.shape, "encoded", rule, f"shape {rows.shape}", remedy)
         return rows * half_width + centre
 
     def preview(self, rows: Any, *, public: bool = False, columns: Any = None, header: bool = False) -> Preview:
@@ -396,9 +394,8 @@ class Schema:
         True
         """
         text = getattr(receipt, "parameters", {}).get("schema")
-        if not isinstance(text, str):
-            remedy = "release(table, schema=schema) writes it into the receipt"
-            raise ParameterError("receipt", "have the schema of its release", "none", remedy)
+        remedy = "release(table, schema=schema) writes it into the receipt"
+        require(isinstance(text, str), "receipt", "have the schema of its release", "none", remedy)
         try:
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
