@@ -38,7 +38,10 @@ class DeviceTiles:
         self.device = torch.zeros(1, device=device).device  # "cuda" has become "cuda:0"
         self._rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups]
         self._most = min(most, layout.block_rows)
-        self._splits = self._inner_splits()
+        on_cuda = self.device.type == "cuda"
+        processors = torch.cuda.get_device_properties(self.device).multi_processor_count if on_cuda else 1
+        tiles = (-(-layout.width // _OUTPUT_TILE)) ** 2
+        self._splits = max(1, processors // tiles)  # products side by side: narrow matrices occupy every one too
 
     def tiles(self, parts: tuple[Any, ...]) -> Iterator[Any]:
         """Yield the integer rows of ``parts`` (features, then targets if any) in tiles that lie on the device."""
@@ -73,14 +76,6 @@ class DeviceTiles:
         cut = len(q) - len(q) % pieces
         body, tail = q[:cut].view(pieces, cut // pieces, -1), q[cut:]
         return (self.torch.bmm(body.transpose(1, 2), body).sum(0) + tail.T @ tail).to(self.torch.int64)
-
-    def _inner_splits(self) -> int:
-        """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
-        if self.device.type != "cuda":
-            return 1
-        processors = self.torch.cuda.get_device_properties(self.device).multi_processor_count
-        tiles = (-(-self.layout.width // _OUTPUT_TILE)) ** 2
-        return int(max(1, processors // tiles))
 
     def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""

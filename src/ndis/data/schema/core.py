@@ -393,7 +393,7 @@ class Schema:
         >>> Schema.from_receipt(mechanism.release({"age": [54, 18]}, schema=schema).receipt) == schema
         True
         """
-        text = getattr(receipt, "parameters", {}).get("schema")
+        text: Any = getattr(receipt, "parameters", {}).get("schema")
         remedy = "release(table, schema=schema) writes it into the receipt"
         require(isinstance(text, str), "receipt", "have the schema of its release", "none", remedy)
         try:
