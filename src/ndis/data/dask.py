@@ -134,11 +134,10 @@ def _quiet() -> Iterator[None]:
 
 def _opened(names: tuple[str, ...], kinds: tuple[frozenset[str], ...], piece: Any) -> Table:
     """Open a partition by the names and kinds that its collection declares; other columns are refused."""
-    own = names
     if isinstance(piece, list):  # blocks side by side: dask would join them by their types
         for block in piece:
             no_mask(block)
-        columns = [column for block in piece for column in np.asarray(block).T]
+        own, columns = names, [column for block in piece for column in np.asarray(block).T]
     else:
         own, columns = tuple(map(str, piece.columns)), [piece.iloc[:, i] for i in range(piece.shape[1])]
     length, given = len(columns[0]), (own, [column.shape for column in columns])

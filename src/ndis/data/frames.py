@@ -17,8 +17,7 @@ from ndis.data.table import Table, check_names, column_blocks
 def pandas_table(frame: Any) -> Table:
     names = check_names(frame.columns)
     kinds = tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes)
-    columns = [frame.iloc[:, i] for i in range(len(names))]
-    cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(columns[i].iloc[rows], numeric))
+    cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(frame.iloc[rows, i], numeric))
     return Table(kinds, cells, names=names)
 
 

@@ -173,8 +173,7 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
     names = check_names(data)
     columns = [column_table(column) for column in data.values()]
     same_length(map(_length, data.values()))
-    table = side_by_side(columns)
-    return Table(table.kinds, table.cells, names=names)
+    return side_by_side(columns, names)
 
 
 _OPENERS: dict[str, tuple[Callable[[Any], Table], tuple[str, ...]]] = {  # by module, with the types that each opens

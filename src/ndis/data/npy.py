@@ -80,7 +80,8 @@ def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int
         if header.fortran:
             yield [read(c * rows + first, count) for c in wanted]
         else:
-            yield list(read(first * width, count * width).reshape(count, width).T[list(wanted)])
+            block = read(first * width, count * width).reshape(count, width)
+            yield [block[:, i] for i in wanted]
 
 
 def npz_arrays(name: str, content: bytes, *, most: int) -> dict[str, NDArray[Any]]:

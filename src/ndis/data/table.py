@@ -307,8 +307,8 @@ def column_blocks(
     return cells
 
 
-def side_by_side(tables: Sequence[Table]) -> Table:
-    """Return one table, without names, of the columns of several tables with the same rows."""
+def side_by_side(tables: Sequence[Table], names: tuple[str, ...] = ()) -> Table:
+    """Return one table, with these names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
     def stream(place: int, numeric: bool) -> Iterator[list[Cells]]:
@@ -316,7 +316,7 @@ def side_by_side(tables: Sequence[Table]) -> Table:
         return tables[side].cells(((place - cuts[side], numeric),))
 
     kinds = tuple(kind for table in tables for kind in table.kinds)
-    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted]))
+    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted]), names=names)
 
 
 # ---------------------------------------------------------------------- columns

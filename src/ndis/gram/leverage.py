@@ -86,8 +86,7 @@ def worst_row(data: Any, gram: Gram, *, ridge: float, **how: Any) -> WorstRow | 
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
-    largest, _ = worst_rows(data, gram, ridge=ridge, few=1, **how)
-    return largest[0] if largest else None
+    return next(iter(worst_rows(data, gram, ridge=ridge, few=1, **how)[0]), None)
 
 
 def worst_rows(data: Any, gram: Gram, *, ridge: float, few: int = 4, **how: Any) -> tuple[list[WorstRow], int]:

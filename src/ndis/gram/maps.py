@@ -27,8 +27,6 @@ from ndis.errors import ParameterError
 from ndis.gram.device import import_torch
 from ndis.gram.rows import ColumnGroup, GroupRule, quantise_group
 
-__all__ = ["RowMap"]
-
 _BITS = 24  # k of the rows before the map
 _STRIP = 1 << 16  # rows that are mapped at a time
 _LOWEST = -200  # the least binary exponent of the reciprocal of a unit

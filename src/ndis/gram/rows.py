@@ -267,11 +267,20 @@ def _largest(x: Any) -> float:
     return largest
 
 
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})  # exact sums
+def _probe_squares(y: Any, probe: float) -> float:
+    s = 0.0
+    for j in range(y.size):
+        p = np.rint(y[j] * probe)
+        s += p * p
+    return s
+
+
 @compiled(error_model="numpy")
-def _pull_row_in(x: Any, shrink: float, probe: float, radius: float, slack: float, q: Any, p: Any) -> None:
+def _pull_row_in(x: Any, shrink: float, probe: float, radius: float, slack: float, q: Any) -> None:
     for j in range(x.size):
         q[j] = x[j] * shrink
-    norm = np.sqrt(_round_row(q, probe, p)) + slack
+    norm = np.sqrt(_probe_squares(q, probe)) + slack
     f = radius / norm
     for j in range(x.size):
         q[j] = np.rint(q[j] * f)
@@ -279,7 +288,6 @@ def _pull_row_in(x: Any, shrink: float, probe: float, radius: float, slack: floa
 
 @compiled(error_model="numpy")
 def _quantise(x: Any, c: float, limit: float, probe: float, radius: float, slack: float, q: Any, broken: Any) -> None:
-    p = np.empty(x.shape[1])
     for i in range(x.shape[0]):
         squares = _round_row(x[i], c, q[i])
         if squares <= limit:
@@ -287,7 +295,7 @@ def _quantise(x: Any, c: float, limit: float, probe: float, radius: float, slack
         largest = np.inf if np.isnan(squares) else _largest(x[i])  # the sum is NaN only if an entry is
         if largest < np.inf:
             shrink = math.ldexp(1.0, 1 - math.frexp(largest)[1])  # one over a power of two: exact
-            _pull_row_in(x[i], shrink, probe, radius, slack, q[i], p)
+            _pull_row_in(x[i], shrink, probe, radius, slack, q[i])
         else:
             q[i] = 0.0
             broken[i] = True
