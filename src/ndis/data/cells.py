@@ -44,9 +44,7 @@ _WHOLE = re.compile(r"([+-]?[0-9]++)\.0*+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SPACE = " \t\n\v\f\r"
 _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
-_PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400} | {
-    unit: 86_400 * 10**power for unit, power in (("ms", 3), ("us", 6), ("ns", 9), ("ps", 12), ("fs", 15), ("as", 18))
-}
+_PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _KINDS = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "date", "O": "cells"}  # NumPy's letters
 _KINDS |= {"U": "texts", "S": "texts", "T": "text"}
 _ARROW = {"boolean": "boolean", "number": "integer floating decimal", "text": "string large_string string_view"}
@@ -88,18 +86,6 @@ def objects(cells: Sequence[Any]) -> NDArray[Any]:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def items_of(row: Any) -> list[Any] | None:
-    """Return the items of a list, a tuple or a vector of NumPy, by its type; None for anything else.
-
-    >>> [items_of(row) for row in ((1, "x"), np.array([2.0]), "ab")]
-    [[1, 'x'], [np.float64(2.0)], None]
-    """
-    kind = type(row)  # not isinstance, which may ask the row itself
-    if issubclass(kind, list | tuple):
-        return list(list.__iter__(row) if issubclass(kind, list) else tuple.__iter__(row))
-    return list(text_objects(row)) if kind is np.ndarray and row.ndim == 1 else None
-
-
 def text_objects(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array of NumPy's text as objects, and None for a text with a number that is no character.
 
@@ -133,8 +119,12 @@ def unwrapped(cell: Any) -> Any:
     >>> [unwrapped(cell) for cell in ([1], (2,), [3, 4], "x")]
     [1, 2, [3, 4], 'x']
     """
-    items = items_of(cell)
-    return cell if items is None or len(items) != 1 else items[0]
+    kind = type(cell)  # not isinstance, which may ask the cell itself
+    if issubclass(kind, list | tuple):
+        items = list(list.__iter__(cell) if issubclass(kind, list) else tuple.__iter__(cell))
+    else:
+        items = list(text_objects(cell)) if kind is np.ndarray and cell.ndim == 1 else []
+    return items[0] if len(items) == 1 else cell
 
 
 def is_numpy(kind: type) -> bool:
@@ -198,11 +188,10 @@ def numbers(cells: Cells) -> Floats:
     """
     if isinstance(cells, Coded):
         return cells.spread(numbers(cells.values))
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiub":
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "fiubc":
         with np.errstate(all="ignore"):  # which is of this thread only
-            return np.asarray(cells, dtype=np.float64)
-    if isinstance(cells, np.ndarray) and cells.dtype.kind == "c":
-        return np.where(cells.imag == 0, cells.real, np.nan).astype(np.float64)
+            real = np.where(cells.imag == 0, cells.real, np.nan) if cells.dtype.kind == "c" else cells
+            return np.asarray(real, dtype=np.float64)
     read = np.array([number(cell) for cell in each_cell(cells)], dtype=np.float64)
     return read.reshape(cells.shape) if isinstance(cells, np.ndarray) else read
 
@@ -223,7 +212,9 @@ def kind_of_array(dtype: np.dtype[Any]) -> str:
     >>> [kind_of_array(np.dtype(each)) for each in ("f4", "U3", "M8[D]", "c8", "O")]
     ['number', 'texts', 'date', 'dtype complex64', 'cells']
     """
-    return kind_of(dtype) if dtype.kind == "f" and dtype.itemsize > 8 else _KINDS.get(dtype.kind, kind_of(dtype))
+    unit = np.datetime_data(dtype) if dtype.kind == "M" else ("D", 1)
+    wide = dtype.kind == "f" and dtype.itemsize > 8
+    return kind_of(dtype) if wide or unit[0] not in _PER_DAY or unit[1] > 1 else _KINDS.get(dtype.kind, kind_of(dtype))
 
 
 # ---------------------------------------------------------------------- words
@@ -330,12 +321,13 @@ def truths(cells: Cells) -> Floats:
 def days(cells: Cells) -> Floats:
     """Return days since 1970-01-01, in UTC where a time has a zone; NaN where a cell is no date.
 
-    The day and the share of the day are exact before they are added, so the unit of a column does not matter.
+    The day and the share of the day are exact before they are added, so the unit of a column, from days to nanoseconds,
+    does not matter. Other units are refused as a type of a column, and missing as cells.
 
     >>> days(np.array(["1970-01-02", "1970/01/02", "1970-01-01T06:00+06:00", "?"], dtype=object)).tolist()
     [1.0, 1.0, 0.0, nan]
-    >>> days(np.array(["1971", "NaT"], dtype="datetime64[Y]")).tolist()
-    [365.0, nan]
+    >>> days(np.array(["1970-01-01T12", "NaT"], dtype="datetime64[ms]")).tolist()
+    [0.5, nan]
     """
     if isinstance(cells, Coded):
         return cells.spread(days(cells.values))
@@ -343,17 +335,10 @@ def days(cells: Cells) -> Floats:
         return np.array([_day_of(cell) for cell in each_cell(cells)], dtype=np.float64)
     unit, count = np.datetime_data(cells.dtype)
     whole = np.ascontiguousarray(cells, dtype=cells.dtype.newbyteorder("=")).ravel().view(np.int64)
-    missing = whole == np.iinfo(np.int64).min
-    if unit == "generic":  # only missing dates have no unit
-        return np.full(cells.size, np.nan)
-    if unit in ("Y", "M"):  # not of equal length in days
-        return days(cells.astype("datetime64[D]"))
-    if unit == "W" or count > 1 or _PER_DAY[unit] > 1 << 62:
-        read = whole.astype(np.float64) * (7.0 * count if unit == "W" else count / _PER_DAY[unit])
-    else:
-        day = whole // _PER_DAY[unit]
-        read = day.astype(np.float64) + (whole - day * _PER_DAY[unit]).astype(np.float64) / _PER_DAY[unit]
-    return np.where(missing, np.nan, read)
+    missing = (whole == np.iinfo(np.int64).min) | (count > 1 or unit not in _PER_DAY)  # as a whole, by the type
+    per = _PER_DAY.get(unit, 1)
+    day = whole // per
+    return np.where(missing, np.nan, day.astype(np.float64) + (whole - day * per).astype(np.float64) / per)
 
 
 def _day_of(cell: Any) -> float:

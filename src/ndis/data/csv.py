@@ -29,9 +29,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ndis._compile import compiled
+from ndis._validate import require
 from ndis.data.cells import Cells, number
 from ndis.data.table import Wanted
-from ndis.errors import ParameterError
 
 LONGEST = 1 << 23  # bytes of a line that can be a row
 _BLOCK = 1 << 22  # bytes of one read
@@ -76,16 +76,13 @@ def line_blocks(file: BinaryIO, *, block: int = _BLOCK, longest: int = LONGEST) 
 
 def given_names(columns: Any) -> tuple[str, ...]:
     """Return the caller's names for the columns of a CSV file; empty for a column that is not read."""
-    items = [columns] if columns is None or isinstance(columns, str) else list(columns)
-    if not items or items == [None]:
-        remedy = "or say header=True (--header) if the first line of every file holds public names"
-        raise ParameterError("columns", "name all columns of a CSV file, from left to right", None, remedy)
+    items = [] if columns is None else [columns] if isinstance(columns, str) else list(columns)
     names = tuple("" if item is None else item for item in items)
-    called = [name for name in names if name != ""]
-    if not called or not _are_names(called):
-        remedy = "numbers choose columns only with header=True (--header)"
-        rule = "name all columns of a CSV file without a header by different printable words that are no numbers"
-        raise ParameterError("columns", rule, "something else", remedy)
+    rule = "name all columns of a CSV file, from left to right, by different printable words that are no numbers"
+    remedy = "or say header=True (--header) if the first line of every file holds public names"
+    require(
+        _are_names([name for name in names if name != ""]), "columns", rule, "something else" if items else None, remedy
+    )
     return names
 
 
@@ -97,9 +94,8 @@ def header_names(path: Path, where: str) -> tuple[str, ...]:
         names = next(csv.reader([line.decode("utf-8")], strict=True), []) if line else []
     except (UnicodeDecodeError, csv.Error):
         names = []
-    if not _are_names(names):
-        rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
-        raise ParameterError("data", rule, where, "without such a line leave header out and name the columns")
+    rule = "begin with a line of different printable column names in UTF-8, none of them empty or a number"
+    require(_are_names(names), "data", rule, where, "without such a line leave header out and name the columns")
     return tuple(names)
 
 

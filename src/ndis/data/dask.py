@@ -1,44 +1,47 @@
-"""Read dask arrays and data frames: every partition is read where it lives, and a tree joins what each of them gives.
+"""Read dask arrays and data frames of numbers: every partition is read where it lives, and a tree joins the results.
 
 Tasks are pure, so dask computes a partition again, to the same bits, if it is lost with its worker. Only the result
 travels to the client.
 
-A partition may have another type than the collection declares: a null turns a column of int64 into float64. So the
-declared type decides how a cell is read. Numbers of NumPy come as float64, and booleans as truth values, if the
-partition has numbers, booleans or objects of NumPy, whose cells are what they were. Whole numbers beyond 2⁵³ may come
-as the nearest float64, and `Table.encoded` refuses categories that need more: so none of them is a listed value, in
-whatever type it comes. Any other type holds nulls, and every partition must have it: nothing could tell what a type
-that was found anew has made of a cell. So categories that are not known are refused by their declared type. Dask's
-readers of text take types from the cells that they see first, and its conversion to strings hides what was found: both
-are refused by the names of their tasks.
+A dask collection holds numbers and booleans only. dask and pandas infer the type of text from the cells of a partition,
+and no check could see what that made of another cell. So every other column is refused by its declared type, and the
+paths of files are read by their schema instead.
+
+The type of a partition is private: a null turns a column of integers into floats or objects. So it must never decide
+between a result and an error. Types of numbers hold every cell, or its nearest float64; objects and categories are read
+value by value. Cells of any other type are no numbers, nor is a text among objects: a cell reads alike in all of them.
+
+The rule of `ndis.data.table` starts at these cells: what tasks did before is the caller's own preparation.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from threading import Lock
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ndis._validate import require
-from ndis.data.cells import Cells, Coded, numbers, text_objects, truths
+from ndis.data.cells import Cells, Coded, Floats, number, numbers, truths
 from ndis.data.frames import pandas_cells
-from ndis.data.memory import memory_table, no_mask
-from ndis.data.sparse import sparse_rows
-from ndis.data.table import Table, Wanted, column_blocks
+from ndis.data.memory import no_mask
+from ndis.data.table import Table, Wanted, check_names, column_blocks, matrix_width
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
     from ndis.data.schema.core import Schema
 
 _FAN_IN = 8
-_UNKNOWN = "__UNKNOWN_CATEGORIES__"  # dask's own word
-_INFERRING = ("read-csv", "read-table", "read-fwf", "read_json", "_to_string_dtype", "to_string_dtype")  # tasks of dask
+_KINDS = {"b": "boolean"} | dict.fromkeys("iuf", "number")
+_OTHER = "a type of dask that is no number or boolean (give the paths of its files, which are read by their types)"
+_INFERRING = ("read-csv", "read-table", "read-fwf", "read_json")  # tasks that infer numbers too
 
 
 def dask_table(data: Any) -> Table:
@@ -47,30 +50,19 @@ def dask_table(data: Any) -> Table:
     The table reads in this process, which holds one partition at a time; `Table.reduced` works where they live.
     """
     no_mask(data)
+    names: tuple[str, ...] = ()
     if hasattr(data, "_meta") and hasattr(data, "columns"):
         tasks = {str(key[0] if isinstance(key, tuple) else key) for key in data.__dask_graph__()}
-        remedy = "give their paths, which are read by the schema, or use read_parquet or from_pandas"
         typed = not any(task.startswith(_INFERRING) for task in tasks)
-        require(typed, "data", "come from a reader of dask that infers no types from cells", "one that does", remedy)
-        declared, delayed = memory_table(data._meta), list(data.to_delayed())
-        types: tuple[Any, ...] = tuple(data._meta.dtypes)
+        require(typed, "data", "come from no reader of dask that infers types", "one that does", "give the paths")
+        names, types, delayed = check_names(data.columns), tuple(data._meta.dtypes), list(data.to_delayed())
     elif getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
         raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
-    else:
-        declared = memory_table(np.empty((0, data.shape[1]), dtype=data.dtype))
-        types, delayed = (data.dtype,) * declared.width, data.to_delayed().tolist()  # one list of blocks per strip
-    rounded = frozenset(i for i, kind in enumerate(types) if _letter(kind) in tuple("iuf"))
-    partitions = Partitions(delayed, _Declared(declared.names, types), rounded)
-    unknown = (_UNKNOWN in getattr(kind, "categories", ()) for kind in types)  # each partition has its own
-    kinds = (
-        frozenset({"unknown categories"}) if is_open else kind
-        for is_open, kind in zip(unknown, declared.kinds, strict=True)
-    )
-
-    def cells(wanted: Wanted) -> Iterator[list[Cells]]:
-        return partitions.each_in_turn(lambda table: list(table.cells(wanted)))
-
-    return Table(tuple(kinds), cells, None, declared.names, partitions=partitions)
+    else:  # one list of blocks per strip
+        types, delayed = (data.dtype,) * matrix_width(data.shape), data.to_delayed().tolist()
+    kinds = tuple(frozenset({_KINDS.get(each.kind, _OTHER)}) for each in types)
+    partitions = Partitions(delayed, partial(_opened, names, kinds))
+    return Table(kinds, partitions.cells, None, names, partitions=partitions)
 
 
 @dataclass(frozen=True)
@@ -79,20 +71,19 @@ class Partitions:
 
     delayed: list[Any]
     open: Callable[[Any], Table]
-    rounded: frozenset[int] = frozenset()  # the columns whose whole numbers may come as floats
 
     def encoded(self, schema: Schema, *, target: bool) -> Partitions:
         """Return the partitions as the schema encodes them."""
         opened = self.open
-        return Partitions(self.delayed, lambda piece: opened(piece).encoded(schema, target=target, typed=False))
+        return Partitions(self.delayed, lambda piece: opened(piece).encoded(schema, target=target))
 
-    def each_in_turn(self, read: Callable[[Table], list[Any]]) -> Iterator[Any]:
-        """Yield the items that ``read`` gives for every partition, in this process."""
+    def cells(self, wanted: Wanted) -> Iterator[list[Cells]]:
+        """Yield the cells of every partition in turn, in this process."""
         from dask import delayed
 
         opened = self.open
         for piece in self.delayed:
-            yield from computed(delayed(lambda one: read(opened(one)), pure=False)(piece))
+            yield from computed(delayed(lambda one: list(opened(one).cells(wanted)), pure=False)(piece))
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of all partitions, where they live, joined in a tree."""
@@ -108,7 +99,7 @@ class Partitions:
 def computed(delayed: Any) -> Any:
     """Return the result, or one fixed message: the error of another task may quote a cell or a size."""
     try:
-        with _QUIET.tasks():
+        with _quiet():
             return delayed.compute()
     except KeyboardInterrupt:
         raise
@@ -118,99 +109,59 @@ def computed(delayed: Any) -> Any:
         raise ParameterError("data", rule, "a task that failed", remedy) from None
 
 
-@dataclass
-class _Quiet:
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Keep the warnings and logs of the tasks of others off the streams: they may quote a cell.
 
-    This is the one place that touches filters and loggers, which belong to the process. Overlapping computations share
-    one entry among the filters. It goes with the last of them, and everything else stays as others left it.
+    This is the one place that touches filters and loggers, which belong to the process. Every computation adds a filter
+    of its own and takes it away, so overlapping ones leave everything else as others left it.
     """
-
-    lock: Lock = field(default_factory=Lock)
-    running: int = 0
-    entry: tuple[Any, ...] = ("ignore", None, Warning, None, 0)
-    filters: list[Any] = field(default_factory=list)
-    loggers: list[logging.Logger] = field(default_factory=list)
-
-    @contextmanager
-    def tasks(self) -> Iterator[None]:
-        """Be quiet while tasks run, in any thread."""
-        with self.lock:
-            self.running += 1
-            if self.running == 1:
-                known = [name for name in logging.root.manager.loggerDict if name.startswith(("dask", "distributed"))]
-                self.loggers = [each for each in map(logging.getLogger, known) if not each.disabled]
-                self.filters = warnings.filters  # type: ignore[assignment]
-                self.filters.insert(0, self.entry)
-                for logger in self.loggers:
-                    logger.disabled = True
-        try:
-            yield
-        finally:
-            with self.lock:
-                self.running -= 1
-                if not self.running:
-                    for filters in (self.filters, warnings.filters):
-                        filters[:] = [each for each in filters if each is not self.entry]  # type: ignore[index]
-                    for logger in self.loggers:
-                        logger.disabled = False
+    entry: Any = ("ignore", re.compile(""), Warning, None, 0)  # which equals no filter of others
+    known = [name for name in logging.root.manager.loggerDict if name.startswith(("dask", "distributed"))]
+    loggers, mute, filters = [logging.getLogger(name) for name in known], logging.Filter("nobody"), warnings.filters
+    filters.insert(0, entry)  # type: ignore[attr-defined]
+    for logger in loggers:
+        logger.addFilter(mute)
+    try:
+        yield
+    finally:
+        for each in [filters] if filters is warnings.filters else [filters, warnings.filters]:
+            with suppress(ValueError):
+                each.remove(entry)  # type: ignore[attr-defined]
+        for logger in loggers:
+            logger.removeFilter(mute)
 
 
-_QUIET = _Quiet()
+def _opened(names: tuple[str, ...], kinds: tuple[frozenset[str], ...], piece: Any) -> Table:
+    """Open a partition by the names and kinds that its collection declares; other columns are refused."""
+    if isinstance(piece, list):  # blocks side by side: dask would join them by their types
+        for block in piece:
+            no_mask(block)
+        own, columns = names, [column for block in piece for column in np.asarray(block).T]
+    else:
+        own, columns = tuple(map(str, piece.columns)), [piece.iloc[:, i] for i in range(piece.shape[1])]
+    length, given = len(columns[0]), (own, [column.shape for column in columns])
+    require(given == (names, [(length,)] * len(kinds)), "data", "have the columns it declares", "others")
+
+    def read(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
+        cells = pandas_cells(columns[i].iloc[rows], True) if names else [columns[i][rows]]
+        return map(_truths if "boolean" in kinds[i] else _numbers, cells)
+
+    return Table(kinds, column_blocks(length, len(columns), read), names=names)
 
 
-@dataclass(frozen=True)
-class _Declared:
-    """Open a partition by the names and types that its collection declares; other columns are refused."""
-
-    names: tuple[str, ...]
-    types: tuple[Any, ...]
-
-    def __call__(self, piece: Any) -> Table:
-        blocks = [_dense(block) for block in (piece if isinstance(piece, list) else [piece])]  # side by side
-        shapes = [tuple(getattr(block, "shape", ())) for block in blocks]
-        names = tuple(map(str, piece.columns)) if hasattr(piece, "columns") else ()
-        fit = all(len(shape) == 2 and shape[0] == shapes[0][0] for shape in shapes) and names == self.names
-        if not fit or sum(width for _, width in shapes) != len(self.types):
-            raise ParameterError("data", "have partitions of the columns it declares", "another partition")
-        places = [(block, i) for block in blocks for i in range(block.shape[1])]  # dask would join them by their types
-
-        def column(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
-            return self._cells(*places[i], rows, self.types[i], numeric)
-
-        cells = column_blocks(shapes[0][0], len(places), column)
-        return Table((frozenset({"cells"}),) * len(places), cells, names=names)
-
-    def _cells(self, block: Any, place: int, rows: slice, declared: Any, numeric: bool) -> Iterable[Cells]:
-        """Return one column, in the form that its declared type has."""
-        kind, frame = _letter(declared), hasattr(block, "iloc")
-        column = block.iloc[rows, place] if frame else np.asarray(block[rows, place])
-        own = _letter(column.dtype)
-        is_kept = own in _FORMS[kind] if kind in _FORMS else column.dtype == declared
-        is_kept = is_kept and not (own in ("f", "c") and column.dtype.itemsize > _LONGEST[own])
-        require(is_kept, "data", "have partitions of the types it declares", "another partition")
-        columns = pandas_cells(column, numeric) if frame else [text_objects(column)]
-        if kind == "b":
-            return map(_truth_codes, columns)
-        return map(numbers, columns) if numeric or kind in tuple("iuf") else columns
+def _numbers(cells: Cells) -> Floats:
+    """Return cells as float64: NaN for what is no number, whatever type its partition has."""
+    if isinstance(cells, Coded):
+        return cells.spread(_numbers(cells.values))
+    if not isinstance(cells, np.ndarray) or cells.dtype.kind not in tuple("iufbcO"):
+        return np.full(len(cells), math.nan)
+    if cells.dtype.kind != "O":
+        return numbers(cells)
+    read = (math.nan if issubclass(type(cell), str | bytes) else number(cell) for cell in cells)
+    return np.fromiter(read, dtype=np.float64, count=len(cells))
 
 
-# Kinds of NumPy that a partition may have: those of numbers and booleans hold a cell as it was, or its nearest float.
-_FORMS = {**dict.fromkeys("iufb", tuple("iufcbO")), "U": ("U",), "S": ("S",)}
-_LONGEST = {"f": 8, "c": 16}  # bytes of a number; a longer one among objects is no number
-
-
-def _dense(block: Any) -> Any:
-    """Return a sparse block as an array, and any other as it stands; masks are refused."""
-    no_mask(block)
-    return sparse_rows(block)(0, block.shape[0]) if type(block).__module__.startswith("scipy.") else block
-
-
-def _truth_codes(column: Cells) -> Coded:
-    read = truths(column)
+def _truths(cells: Cells) -> Coded:
+    read = truths(_numbers(cells))
     return Coded(np.array([False, True]), np.where(np.isnan(read), -1, read).astype(np.int64))
-
-
-def _letter(kind: Any) -> str:
-    """Return NumPy's letter for a type; empty for the types of others."""
-    return kind.kind if isinstance(kind, np.dtype) else ""

@@ -6,12 +6,10 @@ Opening a file reads its schema only. CSV has no schema: `ndis.data.csv` states 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ndis._validate import require
 from ndis.data.cells import Cells, arrow_kind, arrow_pieces, kind_of
 from ndis.data.csv import first_line, given_names, header_names, line_blocks, line_cells
 from ndis.data.footer import plain_footer, text_plan
@@ -25,13 +23,9 @@ _KIND = {"csv": "cells", "npy": "number"}
 Blocks = Iterator[tuple[list[Cells], float]]  # columns of cells, with the share of the file that is done
 
 
-@dataclass(frozen=True)
-class _File:
-    """A file has public names and types, and gives wanted columns in blocks of at most ``step`` rows."""
-
-    names: tuple[str, ...]
-    types: tuple[Any, ...]  # types of Arrow or NumPy; None in CSV
-    blocks: Callable[[Wanted, int], Blocks]
+# A file has public names and types (of Arrow or NumPy; None in CSV), and gives wanted columns in blocks of rows, at
+# most as many as the second argument says.
+_File = tuple[tuple[str, ...], tuple[Any, ...], Callable[[Wanted, int], Blocks]]
 
 
 def file_table(data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None) -> Table:
@@ -50,22 +44,21 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
     """
     paths, where = files_of(data), shown(data)
     kind = kind_of_files(paths)
-    if header and kind != "csv":
-        raise ParameterError("header", "be left out for files other than CSV", header)
+    require(not header or kind == "csv", "header", "be left out for files other than CSV", header)
     given = given_names(columns) if kind == "csv" and not header else None
     before = stamps(paths, where)
     files = []
     for path in paths:
         with readable(where):
             files.append(_open_csv(path, where, given) if kind == "csv" else _OPENERS[kind](path, where))
-        if (files[-1].names, len(files[-1].types)) != (files[0].names, len(files[0].types)):
-            raise ParameterError("data", "have the same columns in every file", where)
-    names = files[0].names
+        same = (files[-1][0], len(files[-1][1])) == (files[0][0], len(files[0][1]))
+        require(same, "data", "have the same columns in every file", where)
+    names = files[0][0]
 
     def blocks(wanted: Wanted) -> Blocks:
-        for done, file in enumerate(files):
+        for done, (_, _, read) in enumerate(files):
             with readable(where):
-                for block, share in file.blocks(wanted, rows_per_read(len(wanted))):
+                for block, share in read(wanted, rows_per_read(len(wanted))):
                     yield block, (done + share) / len(files)
 
     def cells(wanted: Wanted) -> Iterator[list[Cells]]:
@@ -75,7 +68,7 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
                 show(share)
             unchanged(paths, before, where)
 
-    types = ({file.types[i] for file in files} for i in range(len(files[0].types)))
+    types = map(set, zip(*(file[1] for file in files), strict=True))
     kinds = tuple(frozenset(_KIND.get(kind) or arrow_kind(each) for each in one) for one in types)
     return Table(kinds, cells, None, names, named=given is not None, quotable=kind != "csv")
 
@@ -103,7 +96,7 @@ def _open_parquet(path: Path, where: str) -> _File:
                     done += batch.num_rows
                     yield from ((block, done / total) for block in _batch_blocks(batch.select(chosen), wanted))
 
-    return _File(names, tuple(schema.types), blocks)
+    return names, tuple(schema.types), blocks
 
 
 def _open_arrow(path: Path, where: str) -> _File:
@@ -124,7 +117,7 @@ def _open_arrow(path: Path, where: str) -> _File:
                 for start in range(0, batch.num_rows, step):
                     yield from ((block, i / count) for block in _batch_blocks(batch.slice(start, step), wanted))
 
-    return _File(names, tuple(schema.types), blocks)
+    return names, tuple(schema.types), blocks
 
 
 def _batch_blocks(batch: Any, wanted: Wanted) -> Iterator[list[Cells]]:
@@ -146,9 +139,9 @@ def _open_npy(path: Path, where: str) -> _File:
     def blocks(wanted: Wanted, step: int) -> Blocks:
         total = max(header.shape[0], 1)
         for i, block in enumerate(npy_blocks(path, header, tuple(i for i, _ in wanted), step)):
-            yield list(np.asarray(block).T), min(i * step / total, 1.0)
+            yield block, min(i * step / total, 1.0)
 
-    return _File((), (header.dtype,) * width, blocks)
+    return (), (header.dtype,) * width, blocks
 
 
 def _open_csv(path: Path, where: str, given: tuple[str, ...] | None) -> _File:
@@ -163,7 +156,7 @@ def _open_csv(path: Path, where: str, given: tuple[str, ...] | None) -> _File:
                 for block in line_cells(lines, len(names), wanted, most=step):
                     yield block, min(file.tell() / size, 1.0)
 
-    return _File(names, (None,) * len(names), blocks)
+    return names, (None,) * len(names), blocks
 
 
 _OPENERS: dict[str, Callable[[Path, str], _File]] = {"parquet": _open_parquet, "arrow": _open_arrow, "npy": _open_npy}

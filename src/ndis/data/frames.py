@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, Coded, arrow_cells, arrow_kind, arrow_pieces, kind_of_array, objects, text_cuts
+from ndis.data.cells import Cells, Coded, arrow_cells, arrow_kind, arrow_pieces, kind_of_array, text_cuts
 from ndis.data.table import Table, check_names, column_blocks
 
 
 def pandas_table(frame: Any) -> Table:
     names = check_names(frame.columns)
     kinds = tuple(frozenset({pandas_kind(dtype)}) for dtype in frame.dtypes)
-    columns = [frame.iloc[:, i] for i in range(len(names))]
-    cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(columns[i].iloc[rows], numeric))
+    cells = column_blocks(len(frame), len(names), lambda rows, i, numeric: pandas_cells(frame.iloc[rows, i], numeric))
     return Table(kinds, cells, names=names)
 
 
@@ -52,7 +51,7 @@ def pandas_cells(series: Any, numeric: bool) -> Iterable[Cells]:
     if numeric and pandas_kind(dtype) in ("number", "boolean"):
         with np.errstate(all="ignore"):  # which is of this thread only
             return [np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))]
-    plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubM"
+    plain = isinstance(dtype, np.dtype) and dtype.kind in "fiubcMm"
     return [np.asarray(series.to_numpy() if plain else series.to_numpy(dtype=object))]
 
 
@@ -62,21 +61,11 @@ def polars_table(frame: Any) -> Table:
     names = check_names(frame.columns)
 
     def kind(dtype: Any) -> str:
-        if dtype == pl.Object:
-            return "objects"
-        if dtype.is_integer():  # Arrow has no integers of 128 bits
-            return "number"
-        if dtype.is_nested():
-            return f"type {dtype.base_type()}"
-        return arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
+        foreign = dtype.is_nested() or dtype == pl.Object or str(dtype).endswith("nt128")  # Arrow has no such integers
+        return f"type {dtype.base_type()}" if foreign else arrow_kind(pl.Series([], dtype=dtype).to_arrow().type)
 
     def read(rows: slice, i: int, numeric: bool) -> Iterator[Cells]:
         series = frame.get_column(names[i])[rows]
-        if series.dtype == pl.Object:
-            yield objects(series.to_list())
-            return
-        if series.dtype.is_integer():
-            series = series.cast(pl.Float64 if numeric else pl.String, strict=False)
         text = series.dtype == pl.String
         for cut in text_cuts(series.str.len_bytes().fill_null(0).to_numpy()) if text else [slice(None)]:
             yield arrow_cells(series[cut].rechunk().to_arrow(), numeric)
@@ -89,7 +78,8 @@ def arrow_table(table: Any) -> Table:
     names = check_names(table.schema.names)
 
     kinds = tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types)
-    cells = column_blocks(
-        table.num_rows, len(names), lambda rows, i, numeric: arrow_pieces(table.column(i)[rows], numeric)
-    )
-    return Table(kinds, cells, names=names)
+
+    def read(rows: slice, i: int, numeric: bool) -> Iterable[Cells]:
+        return arrow_pieces(table.column(i)[rows], numeric)
+
+    return Table(kinds, column_blocks(table.num_rows, len(names), read), names=names)

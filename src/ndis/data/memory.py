@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data.cells import kind_of_array, objects, text_objects, unwrapped
 from ndis.data.frames import arrow_table, pandas_table, polars_table
 from ndis.data.sparse import sparse_table
@@ -48,12 +49,10 @@ def no_list(name: str, rows: Any) -> None:
     >>> no_list("X", [[0.5], [2.0]])
     Traceback (most recent call last):
     ...
-    ndis.errors.ParameterError: X must be an array, a frame or a file, or come with a schema; got a list;
-    write numpy.asarray(X, dtype=float)
+    ndis.errors.ParameterError: X must be an array, a frame or a file; got a list; write numpy.asarray(X, dtype=object)
     """
-    if isinstance(rows, list | tuple):
-        rule = "be an array, a frame or a file, or come with a schema"
-        raise ParameterError(name, rule, "a list", f"write numpy.asarray({name}, dtype=float)")
+    remedy = f"write numpy.asarray({name}, dtype=object)"
+    require(not isinstance(rows, list | tuple), name, "be an array, a frame or a file", "a list", remedy)
 
 
 def no_mask(data: Any) -> None:
@@ -73,8 +72,7 @@ def column_table(column: Any) -> Table:
     plain = hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype)
     if lazy or not (tensor or plain):
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
-    if column.ndim != 1:
-        raise ParameterError("data", "have columns of one dimension", f"{column.ndim} dimension(s)")
+    require(column.ndim == 1, "data", "have columns of one dimension", f"{column.ndim} dimension(s)")
     return _torch(column.reshape(-1, 1)) if tensor else _array(np.asanyarray(column)[:, None])
 
 
@@ -85,13 +83,13 @@ def _series_frame(column: Any) -> Any:
         import pyarrow as pa
 
         return pa.table({"column": column})
-    if module in ("pandas", "polars") and hasattr(column, "to_frame") and getattr(column, "ndim", 1) == 1:
-        return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")
     if module == "pandas" and hasattr(column, "dtype") and getattr(column, "ndim", 0) == 1:
         import pandas as pd
 
-        return pd.Series(column, name="column").to_frame()  # NumPy would read it by its values: a null makes floats
-    return None
+        column = pd.Series(column)  # NumPy would read an array by its values: a null makes floats
+    elif module != "polars" or not hasattr(column, "to_frame"):
+        return None
+    return column.to_frame(column.name if isinstance(column.name, str) and column.name else "column")
 
 
 def is_vector(y: Any) -> bool:
@@ -175,8 +173,7 @@ def _mapping(data: Mapping[Any, Any]) -> Table:
     names = check_names(data)
     columns = [column_table(column) for column in data.values()]
     same_length(map(_length, data.values()))
-    table = side_by_side(columns)
-    return Table(table.kinds, table.cells, names=names)
+    return side_by_side(columns, names)
 
 
 _OPENERS: dict[str, tuple[Callable[[Any], Table], tuple[str, ...]]] = {  # by module, with the types that each opens

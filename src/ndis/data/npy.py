@@ -19,6 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.errors import ParameterError
 
 _LONGEST_HEADER = 1 << 16
@@ -65,30 +66,22 @@ def npy_header(file: IO[bytes]) -> NpyHeader:
     return NpyHeader(shape, dtype, fortran, file.tell())
 
 
-def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int) -> Iterator[NDArray[np.float64]]:
+def npy_blocks(path: Path, header: NpyHeader, wanted: tuple[int, ...], step: int) -> Iterator[list[NDArray[Any]]]:
     """Yield the wanted columns of a matrix in slices of `step` rows."""
-    rows, width = header.shape
-    item = header.dtype.itemsize
-    with path.open("rb") as file:
-        for first in range(0, rows, step):
-            count = min(step, rows - first)
-            if header.fortran:
-                columns = [_numbers(file, header, header.start + (c * rows + first) * item, count) for c in wanted]
-                block = np.stack(columns, axis=1)
-            else:
-                block = _numbers(file, header, header.start + first * width * item, count * width)
-                block = block.reshape(count, width)[:, list(wanted)]
-            with np.errstate(all="ignore"):
-                result = block.astype(np.float64)
-            yield result
+    (rows, width), item = header.shape, header.dtype.itemsize
 
+    def read(first: int, count: int) -> NDArray[Any]:
+        content = np.fromfile(path, header.dtype, count, offset=header.start + first * item)
+        require(len(content) == count, "data", "be an NPY file of numbers", "a file that is cut short")
+        return content
 
-def _numbers(file: IO[bytes], header: NpyHeader, start: int, count: int) -> NDArray[Any]:
-    file.seek(start)
-    content = file.read(count * header.dtype.itemsize)
-    if len(content) != count * header.dtype.itemsize:
-        raise ParameterError("data", "be an NPY file of numbers", "a file that is cut short")
-    return np.frombuffer(content, dtype=header.dtype)
+    for first in range(0, rows, step):
+        count = min(step, rows - first)
+        if header.fortran:
+            yield [read(c * rows + first, count) for c in wanted]
+        else:
+            block = read(first * width, count * width).reshape(count, width)
+            yield [block[:, i] for i in wanted]
 
 
 def npz_arrays(name: str, content: bytes, *, most: int) -> dict[str, NDArray[Any]]:
@@ -101,9 +94,6 @@ def npz_arrays(name: str, content: bytes, *, most: int) -> dict[str, NDArray[Any
     >>> npz_arrays("file", file.getvalue(), most=1000)
     {'a': array([0., 0.])}
     """
-    rule = "be an NPZ archive of plain numeric arrays"
-    if not zipfile.is_zipfile(io.BytesIO(content)):
-        raise ParameterError(name, rule, "a file that is cut short, or no archive")
     try:
         _check_size(name, content, most)
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
@@ -111,7 +101,8 @@ def npz_arrays(name: str, content: bytes, *, most: int) -> dict[str, NDArray[Any
     except ParameterError:
         raise
     except _UNREADABLE as error:
-        raise ParameterError(name, rule, str(error) or type(error).__name__) from error
+        got = str(error) or type(error).__name__
+        raise ParameterError(name, "be an NPZ archive of plain numeric arrays", got) from error
     return {key: array for key, array in result.items() if isinstance(array, np.ndarray)}
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ndis._validate import require, warn_caller
-from ndis.data.cells import is_path, items_of, objects
+from ndis.data.cells import is_path
 from ndis.data.dask import dask_table
 from ndis.data.files import file_table
 from ndis.data.memory import memory_table, pair_table
@@ -32,8 +29,8 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     Parameters
     ----------
     data : object
-        Private rows; a pair (X, y) in memory has the columns of y as separate targets. A list is a list of paths: rows
-        in a list have no declared width, so they need a schema. A `Table` comes back as it stands.
+        Private rows; a pair (X, y) in memory has the columns of y as separate targets. A list is a list of paths, for
+        rows in a list declare neither a width nor a type. A `Table` comes back as it stands.
     columns : names, optional
         For CSV files without a header: the names of all columns, from left to right, with None for a column that is not
         read. Other data name their columns themselves.
@@ -53,23 +50,20 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
     shown = progress is None or isinstance(progress, bool)
     require(shown, "progress", "be True, False or None", type(progress).__name__)
     if isinstance(data, Table):
-        if header:
-            remedy = "schema.table(data, header=True)"
-            raise ParameterError("header", "be part of the table with its schema", header, remedy)
+        remedy = "schema.table(data, header=True)"
+        require(not header, "header", "be part of the table with its schema", header, remedy)
         return data
     if isinstance(data, tuple):
         if len(data) != 2:  # a tuple of two rows would be a pair
             raise ParameterError("data", "be rows, or a pair (X, y)", "another tuple")
         if any(map(is_paths, data)):
             raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
-        if any(map(is_dask, data)):
-            remedy = "RandomProjection.release reduces one, with its targets named among its columns"
-            raise ParameterError("data", "be in memory or in files here", "a dask collection", remedy)
+        remedy = "RandomProjection.release reduces one, with its targets named among its columns"
+        require(not any(map(is_dask, data)), "data", "be in memory or in files here", "a dask collection", remedy)
         return pair_table(*data)
     if isinstance(data, list) or is_path(data):
         return file_table(data, columns=columns, header=header, progress=progress)
-    if header:
-        raise ParameterError("header", "be left out for data other than CSV files", header)
+    require(not header, "header", "be left out for data other than CSV files", header)
     return dask_table(data) if is_dask(data) else memory_table(data)
 
 
@@ -91,41 +85,15 @@ def open_for(
     """Open data whose columns a schema names. CSV files without names have its order, with the target last."""
     if isinstance(data, Table):
         return data
-    kind = kind_of_files(files_of(data)) if is_paths(data) else ""
+    kind = kind_of_files(files_of(data)) if isinstance(data, list) or is_path(data) else ""
     if kind != "csv" and (header or columns is not None):
         files = "data" if not kind else "files"
         raise ParameterError("columns and header", f"be left out for {files} other than CSV", "one of them")
-    if header and columns is not None:
-        raise ParameterError("columns", "be left out where header says that the files have names", "both")
+    require(not header or columns is None, "columns", "be left out where header says that the files have names", "both")
     if kind == "csv" and not header and columns is None:
         warn_caller(BY_ORDER)
         columns = [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
-    return open_table(_shaped(schema, data), columns=columns, header=header, progress=progress)
-
-
-def _shaped(schema: Schema, data: Any) -> Any:
-    """Return a list of rows as a matrix. No type says how wide a list is, and no record may: the schema does.
-
-    A row has all columns of the schema, or all but the target. Any other item is a missing record.
-    """
-    features, width = len(schema.columns), len(schema.columns) + (schema.target is not None)
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], list) and not is_paths(data[0]):
-        return _matrix(data[0], features, features), data[1]
-    return _matrix(data, features, width) if isinstance(data, list) and not is_paths(data) else data
-
-
-def _matrix(rows: list[Any], least: int, width: int) -> NDArray[Any]:
-    """Return rows of this width as a matrix of objects, and None where a row has the least width; each row by itself.
-
-    >>> _matrix([[1], [2, (3, 4)], None, [5, 6, 7]], 1, 2).tolist()
-    [[1, None], [2, (3, 4)], [None, None], [None, None]]
-    """
-    cells = np.full((len(rows), width), None, dtype=object)
-    for cell, row in zip(cells, rows, strict=True):
-        items = items_of(row) or []
-        if len(items) in (least, width):
-            cell[: len(items)] = objects(items)
-    return cells
+    return open_table(data, columns=columns, header=header, progress=progress)
 
 
 def is_dask(data: Any) -> bool:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ndis._validate import require
 from ndis.data.cells import is_path
 from ndis.errors import ParameterError
 from ndis.pages.text import printable
@@ -30,13 +31,14 @@ KINDS = {
     ".csv": "csv",
     ".npy": "npy",
 }  # fmt: skip
+_LEFT_OUT = (".", "_")  # how names begin that do not count
 _STEPS = 20  # that a progress bar has
 _LONE = (".npy",)  # named one by one; in folders they lie next to tables
 _IN_FOLDERS = tuple(ending for ending in KINDS if ending not in _LONE)
 
 
 class Files(list[Any]):
-    """Several files or folders, where a schema would read a plain list as rows.
+    """Several files or folders, as a list of paths too, which `fit` takes for a list of rows and refuses.
 
     >>> Files(["january.csv", "february.csv"])
     ['january.csv', 'february.csv']
@@ -69,13 +71,12 @@ def files_of(data: Any) -> list[Path]:
     paths = [Path(item) for item in given if is_path(item)]
     lead = len(paths) == len(given) > 0 and all(_is(path, folder=True) or _is(path, folder=False) for path in paths)
     if isinstance(data, list) and not lead:  # one message for rows and for wrong paths: an item may be a cell after all
-        rule = "be an array, a frame or a file, come with a schema, or list existing files and folders"
-        raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=float)")
+        rule = "be an array, a frame or a file, or list existing files and folders"
+        raise ParameterError("data", rule, "another list", "rows are written numpy.asarray(data, dtype=object)")
     for path in paths:
         if _is(path, folder=True):
             inside = sorted(_below(path, where))
-            if not inside:
-                raise ParameterError("data", f"hold files named {', '.join(_IN_FOLDERS)}", where)
+            require(inside, "data", f"hold files named {', '.join(_IN_FOLDERS)}", where)
             files += inside
         elif not _is(path, folder=False):
             raise ParameterError("data", "name an existing file or folder", where)
@@ -85,17 +86,15 @@ def files_of(data: Any) -> list[Path]:
             files.append(path)
     seen: dict[tuple[int, ...], Path] = {}
     for path in files:
-        if seen.setdefault(stamps([path], where)[0][:2], path) is not path:
-            remedy = "a record that is read twice is not protected as one"
-            raise ParameterError("data", "name every file once", f"{where}, which leads to a file twice", remedy)
+        once, got = seen.setdefault(stamps([path], where)[0][:2], path) is path, f"{where}, which leads to a file twice"
+        require(once, "data", "name every file once", got, "a record that is read twice is not protected as one")
     return files
 
 
 def kind_of_files(paths: list[Path]) -> str:
     """Return the kind that all files have."""
     kinds = {KINDS[p.suffix.lower()] for p in paths}
-    if len(kinds) != 1:
-        raise ParameterError("data", "hold files of one kind", ", ".join(sorted(kinds)))
+    require(len(kinds) == 1, "data", "hold files of one kind", ", ".join(sorted(kinds)))
     return kinds.pop()
 
 
@@ -112,10 +111,10 @@ def _below(folder: Path, where: str) -> Iterator[Path]:
         if identity in seen:
             raise ParameterError("data", "reach every folder once", f"{where}, with a link to a folder that was read")
         seen.add(identity)
-        folders[:] = sorted(f for f in folders if not _is_left_out(f))
+        folders[:] = sorted(f for f in folders if not f.startswith(_LEFT_OUT))
         for file in files:
             path = place / file
-            if path.suffix.lower() in _IN_FOLDERS and not _is_left_out(file) and _is(path, folder=False):
+            if path.suffix.lower() in _IN_FOLDERS and not file.startswith(_LEFT_OUT) and _is(path, folder=False):
                 yield path
 
 
@@ -125,13 +124,8 @@ def _refuse_tables(place: Path, where: str) -> None:
     kind = next((kind for kind, log in logs.items() if _is(place / log, folder=True)), None)
     if kind is None and any((place / "metadata").glob("*.metadata.json")):
         kind = "Iceberg"
-    if kind is not None:
-        remedy = "read one version of it with that table's own library and pass the result"
-        raise ParameterError("data", "be a folder of plain files", f"{where}, which belongs to a {kind} table", remedy)
-
-
-def _is_left_out(name: str) -> bool:
-    return name.startswith((".", "_"))
+    got, remedy = f"{where}, which belongs to a {kind} table", "read one version of it with that table's own library"
+    require(kind is None, "data", "be a folder of plain files", got, f"{remedy} and pass the result")
 
 
 def _is(path: Path, *, folder: bool) -> bool:

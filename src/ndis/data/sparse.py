@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data.cells import kind_of, kind_of_array
 from ndis.data.table import Groups, Parts, Table, matrix_width, pick, rows_per_read
 from ndis.errors import ParameterError
 
 
 def sparse_table(x: Any) -> Table:
-    """Open a matrix of SciPy, which is made dense block by block."""
-    read, step = sparse_rows(x), rows_per_read(x.shape[1])
-
-    def rows(groups: Groups) -> Iterator[Parts]:
-        for start in range(0, x.shape[0], step):
-            dense = read(start, start + step)
-            yield tuple(pick(dense, group) for group in groups)
-
-    return Table((frozenset({kind_of_array(x.dtype)}),) * x.shape[1], None, rows)
-
-
-def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
-    """Return how to read rows of a sparse matrix as an array: those from a start on, before a stop.
+    """Open a matrix of SciPy, which is made dense block by block.
 
     SciPy does not check the indices of a matrix, and its conversions write wherever they lead. Here an entry outside
     the matrix counts as none. A cell adds its entries up in their stored order. SciPy sorts all rows first if one of
@@ -34,30 +22,24 @@ def sparse_rows(x: Any) -> Callable[[int, int], NDArray[Any]]:
     """
     from scipy.sparse import issparse
 
-    if not issparse(x) or x.format not in ("csr", "csc", "coo"):
-        remedy = "write data.tocsr()"
-        raise ParameterError("data", "be a SciPy sparse matrix in CSR, CSC or COO", type(x).__name__, remedy)
+    csr = issparse(x) and x.format == "csr"
+    require(csr, "data", "be a SciPy sparse matrix in CSR", type(x).__name__, "write data.tocsr()")
     count, width = x.shape[0], matrix_width(x.shape)
     if x.dtype.kind not in "fiub" or x.dtype.itemsize > 8:
         raise ParameterError("data", "hold real numbers of at most 64 bits", kind_of(x.dtype))
-    if (np.diff(getattr(x, "indptr", ())) < 0).any():  # records have entries or none: no records make such a matrix
-        raise ParameterError("data", "be a sparse matrix whose indptr never falls", "another")
-    if x.format == "csr":
-        ends, columns, values = x.indptr, x.indices, x.data
-    else:
-        outer = x.col if x.format == "coo" else np.repeat(np.arange(width), np.diff(x.indptr))
-        places = x.row if x.format == "coo" else x.indices[: len(outer)]
-        order = np.argsort(places, kind="stable")
-        ends = np.searchsorted(places[order], np.arange(count + 1))
-        columns, values = outer[order], x.data[: len(outer)][order]
+    ends, columns, values = x.indptr, x.indices, x.data
+    # Records have entries or none: no records make such a matrix.
+    require((np.diff(ends) >= 0).all(), "data", "be a sparse matrix whose indptr never falls", "another")
+    step = rows_per_read(width)
 
-    def read(start: int, stop: int) -> NDArray[Any]:
-        cuts = ends[start : stop + 1]
-        rows, these = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)), slice(cuts[0], cuts[-1])
-        inside = (columns[these] >= 0) & (columns[these] < width)
-        dense = np.zeros((len(cuts) - 1, width), dtype=x.dtype)
-        with np.errstate(all="ignore"):  # which is of this thread only
-            np.add.at(dense, (rows[inside], columns[these][inside].astype(np.intp)), values[these][inside])
-        return dense
+    def rows(groups: Groups) -> Iterator[Parts]:
+        for start in range(0, count, step):
+            cuts = ends[start : start + step + 1]
+            place, these = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)), slice(cuts[0], cuts[-1])
+            inside = (columns[these] >= 0) & (columns[these] < width)
+            dense = np.zeros((len(cuts) - 1, width), dtype=x.dtype)
+            with np.errstate(all="ignore"):  # which is of this thread only
+                np.add.at(dense, (place[inside], columns[these][inside].astype(np.intp)), values[these][inside])
+            yield tuple(pick(dense, group) for group in groups)
 
-    return read
+    return Table((frozenset({kind_of_array(x.dtype)}),) * width, None, rows)

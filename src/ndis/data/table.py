@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ndis.data.cells import Cells, Floats, numbers, text_of
+from ndis._validate import require
+from ndis.data.cells import Cells, Floats, numbers
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ Wanted = tuple[tuple[int, bool], ...]  # number of a column, and whether its num
 _NUMBERS = frozenset({"number", "boolean", "cells"})
 _WORDS = {"number": "numbers", "boolean": "booleans", "text": "text", "date": "dates"}
 _TYPES = _WORDS | {"objects": "dtype object", "texts": "text"}
-_EXACT = 1 << 53  # whole numbers below it are floats
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,14 @@ class Table:
         clear = len(set(names)) == len(names) and not (self.target_width and "" in names)
         return Rows(self, groups, names if clear else ())
 
-    def encoded(self, schema: Schema, *, target: bool | None = None, typed: bool = True) -> Table:
+    def encoded(self, schema: Schema, *, target: bool | None = None) -> Table:
         """Return the table of encoded features, and of the target after them if `target` is true.
 
         By default the target is there if the schema has one. A column that is missing, or of a type that does not fit
-        the schema, is refused by name; with ``typed=False`` types are not checked.
+        the schema, is refused by name.
         """
         with_target = schema.target is not None if target is None else target
-        wanted = self.columns_of(schema, target=with_target, typed=typed)
+        wanted = self.columns_of(schema, target=with_target)
         features = len(schema.columns)
 
         def rows(groups: Groups) -> Iterator[Parts]:
@@ -156,7 +156,7 @@ class Table:
         kinds = (frozenset({"number"}),) * len(names)
         return Table(kinds, None, rows, names, target_width=self.target_width and 1, partitions=partitions)
 
-    def columns_of(self, schema: Schema, *, target: bool, features: bool = True, typed: bool = True) -> Wanted:
+    def columns_of(self, schema: Schema, *, target: bool, features: bool = True) -> Wanted:
         """Return the columns that a schema names, in its order and with the target last if `target` is true.
 
         Rows without names are in the order of the schema, with or without its target.
@@ -176,12 +176,10 @@ class Table:
         places = []
         for name, column in wanted.items():
             separate = self.target_width and target and name == schema.target_name  # it came in a pair (X, y)
-            if not separate and name not in order:
-                got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
-                raise ParameterError("data", f"have a column {name!r}, which the schema names", got)
+            got = f"columns {', '.join(map(repr, list(order)[:20]))}" if self.quotable else "other names"
+            require(separate or name in order, "data", f"have a column {name!r}, which the schema names", got)
             places.append((self.width - 1 if separate else order.index(name), bool(column.numeric)))
-            if typed:
-                self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
+            self._check_type(places[-1][0], "y" if separate else f"column {name!r}", column)
         return tuple(places)
 
     def _check_type(self, place: int, label: str, column: Any) -> None:
@@ -192,11 +190,6 @@ class Table:
             if kind == "text" and column.numeric:
                 remedy = "convert it first, in pandas with pd.to_numeric(column, errors='coerce'), or list categories"
             raise ParameterError(label, rule, _TYPES.get(kind, kind), remedy)
-        if self.partitions is not None and place in self.partitions.rounded:
-            texts = [text_of(value) or "" for value in getattr(column, "values", ())]
-            if any(text.lstrip("+-").isdecimal() and abs(int(text)) >= _EXACT for text in texts):
-                rule = "have a type of dask that keeps whole numbers beyond 2^53 if a cell is missing"
-                raise ParameterError(label, rule, "one that makes them floats", 'dtype_backend="pyarrow" reads one')
 
     def reduced(self, each: Callable[[Table], Any], join: Callable[[list[Any]], Any]) -> Any:
         """Return ``each`` of the table, or of every partition where it lives, and then ``join`` in a tree."""
@@ -314,8 +307,8 @@ def column_blocks(
     return cells
 
 
-def side_by_side(tables: Sequence[Table]) -> Table:
-    """Return one table, without names, of the columns of several tables with the same rows."""
+def side_by_side(tables: Sequence[Table], names: tuple[str, ...] = ()) -> Table:
+    """Return one table, with these names, of the columns of several tables with the same rows."""
     cuts = np.cumsum([0, *(table.width for table in tables)]).tolist()
 
     def stream(place: int, numeric: bool) -> Iterator[list[Cells]]:
@@ -323,7 +316,7 @@ def side_by_side(tables: Sequence[Table]) -> Table:
         return tables[side].cells(((place - cuts[side], numeric),))
 
     kinds = tuple(kind for table in tables for kind in table.kinds)
-    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted]))
+    return Table(kinds, lambda wanted: together([stream(*column) for column in wanted]), names=names)
 
 
 # ---------------------------------------------------------------------- columns
@@ -335,31 +328,21 @@ def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
     >>> choose_columns(Table((frozenset({"number"}),) * 4, lambda wanted: iter(())), None, [2])
     ((0, 1, 3), (2,))
     """
-    groups, refused = _groups(table, columns, targets), table.refused
-    for i in (i for group in groups for i in group if i in refused):
-        if not table.names:
-            raise ParameterError("data", "hold real numbers of at most 64 bits", refused[i])
-        label, rule = f"column {table.names[i]!r}", "hold real numbers"
-        raise ParameterError(label, rule, refused[i], "choose columns without it")
-    return groups
-
-
-def _groups(table: Table, columns: Any, targets: Any) -> Groups:
-    if table.target_width:
-        if columns is not None or targets is not None:
-            raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
-        cut = table.width - table.target_width
-        return tuple(range(cut)), tuple(range(cut, table.width))
-    chosen = () if targets is None else _indices(table, targets, "targets")
-    features = (
-        tuple(i for i in range(table.width) if i not in {*chosen, *table.unread})
-        if columns is None or table.named
-        else _indices(table, columns, "columns")
-    )
-    if not features:
-        raise ParameterError("columns", "leave at least one feature", "none")
+    if table.target_width and (columns is not None or targets is not None):
+        raise ParameterError("columns and targets", "be left out when data is a pair (X, y)", "columns or targets")
+    last = tuple(range(table.width - table.target_width, table.width))
+    chosen = last if targets is None else _indices(table, targets, "targets")
+    unread = () if table.target_width else table.unread
+    others = tuple(i for i in range(table.width) if i not in {*chosen, *unread})
+    features = others if columns is None or table.named else _indices(table, columns, "columns")
+    require(features, "columns", "leave at least one feature", "none")
     if len(set(features + chosen)) != len(features) + len(chosen):
         raise ParameterError("columns and targets", "name each column once", "a column named twice")
+    refused = table.refused
+    for i in (i for i in features + chosen if i in refused):
+        require(table.names, "data", "hold real numbers of at most 64 bits", refused[i])
+        label, rule = f"column {table.names[i]!r}", "hold real numbers"
+        raise ParameterError(label, rule, refused[i], "choose columns without it")
     return (features, chosen) if chosen else (features,)
 
 
@@ -395,21 +378,16 @@ def pick(matrix: Any, columns: tuple[int, ...]) -> Any:
 
 def matrix_width(shape: tuple[int, ...]) -> int:
     """Return the number of columns of a matrix; other shapes are refused."""
-    if len(shape) != 2:
-        remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
-        raise ParameterError("data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
-    if shape[1] == 0:
-        raise ParameterError("data", "have at least one column", "none")
+    remedy = "a single column is data.reshape(-1, 1)" if len(shape) == 1 else ""
+    require(len(shape) == 2, "data", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
+    require(shape[1] > 0, "data", "have at least one column", "none")
     return shape[1]
 
 
 def check_names(given: Iterable[Any], where: object = "others") -> tuple[str, ...]:
     """Return names as texts. Names that are none, twice the same or not printable are refused; they are public."""
     names = tuple(map(str, given))
-    if not names:
-        raise ParameterError("data", "have at least one column", "none")
-    if len(set(names)) < len(names):
-        raise ParameterError("data", "have columns of different names", where)
-    if not all(name.isprintable() for name in names):
-        raise ParameterError("data", "have column names of printable characters", where)
+    require(names, "data", "have at least one column", "none")
+    require(len(set(names)) == len(names), "data", "have columns of different names", where)
+    require(all(name.isprintable() for name in names), "data", "have column names of printable characters", where)
     return names

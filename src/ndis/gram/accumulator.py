@@ -5,21 +5,23 @@ Data are read where they live.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray, exact_array
+from ndis._validate import require
 from ndis.data import Rows, open_rows
+from ndis.data.cells import kind_of
+from ndis.data.memory import no_mask
 from ndis.data.table import Parts, rows_per_read
 from ndis.errors import ParameterError
-from ndis.gram.device import DeviceProduct, import_torch
-from ndis.gram.host import check_block, integer_tiles, over_strips, strip_product
+from ndis.gram.device import DeviceTiles, import_torch
+from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 
 if TYPE_CHECKING:
@@ -60,8 +62,7 @@ class Gram:
             Taken as exact; not negative.
         """
         extra = exact_array(ridge, name="ridge")
-        if extra.shape or not extra.numerators.item() >= 0:
-            raise ParameterError("ridge", "be one number, not negative", ridge)
+        require(not extra.shape and extra.numerators.item() >= 0, "ridge", "be one number, not negative", ridge)
         step = exact_array(np.array(self.layout.steps, dtype=object))
         squares = step.denominator**2
         numerators = self.integers.astype(object) * step.numerators[:, None] * step.numerators * extra.denominator
@@ -113,11 +114,12 @@ class IntegerSum:
         self._rows += rows
 
     def merge(self, other: IntegerSum) -> None:
-        """Add another sum, which stays unchanged."""
-        self.add(other._int64, other._rows)
-        if other._wide is not None:
+        """Add another sum, which stays unchanged; it may be this one."""
+        wide = other._wide
+        self.add(other._int64.copy(), other._rows)
+        if wide is not None:
             self._spill()
-            self._wide = self._wide + other._wide
+            self._wide = self._wide + wide
 
     def integers(self) -> NDArray[Any]:
         """The sum as int64 if every entry fits, otherwise as Python integers."""
@@ -136,21 +138,111 @@ class IntegerSum:
         self._rows = 0
 
 
-def checked_parts(layout: RowLayout, engine: DeviceProduct | None, block: Any, targets: Any) -> tuple[Any, ...]:
+def checked_parts(layout: RowLayout, engine: DeviceTiles | None, block: Any, targets: Any) -> tuple[Any, ...]:
     """Features and targets, if the layout has any, of the types and shapes that it says. No check looks at a value."""
-    check = check_block if engine is None else engine.check_block
-    if (targets is None) != (layout.targets == 0):
-        got = "none" if targets is None else "some"
-        raise ParameterError("targets", f"be {layout.targets} column(s)", got)
-    parts = [check(block, columns=layout.features, name="block")]
-    if targets is not None:
-        parts.append(check(targets, columns=layout.targets, name="targets"))
-        if len(parts[0]) != len(parts[1]):
-            raise ParameterError("targets", "have as many rows as block", "another number")
-    return tuple(parts)
+    parts = (block,) if targets is None else (block, targets)
+    for given in parts:
+        no_mask(given)
+        if engine is not None and isinstance(given, engine.torch.Tensor):
+            require(not given.is_complex(), "block", "hold real numbers of at most 64 bits", given.dtype)
+        else:
+            require(isinstance(given, np.ndarray), "block", "be a NumPy array", type(given).__name__)
+            plain = given.dtype.kind in "fiub" and given.dtype.itemsize <= 8
+            require(plain, "block", "hold real numbers of at most 64 bits", kind_of(given.dtype))
+    widths = [layout.features] + [layout.targets] * bool(layout.targets)
+    if [tuple(given.shape) for given in parts] != [(*block.shape[:1], width) for width in widths]:
+        rule = f"be matrices of {' and '.join(map(str, widths))} column(s), with as many rows"
+        raise ParameterError("block and targets", rule, "other shapes")
+    return parts
 
 
-class GramAccumulator:
+class Accumulator:
+    """Sums an array of integers over rows, exactly and in any order; accumulators merge, and they can be pickled.
+
+    A subclass says what a tile of integer rows adds. What a row adds is exact in float64 for a tile, and added up in
+    int64 (`IntegerSum`). Only the sum travels between machines.
+
+    Parameters
+    ----------
+    tile : RowLayout
+        The public description of a row that is read.
+    shape : int or tuple of int
+    bits : int
+        No entry of what one row adds exceeds 2^bits.
+    device : str, optional
+    """
+
+    def __init__(self, tile: RowLayout, shape: int | tuple[int, ...], bits: int, device: str | None = None) -> None:
+        self.layout, self._shape, self._bits, self._sum = tile, shape, bits, IntegerSum(shape, bits)
+        self._engine: Any = None if device is None else DeviceTiles(tile, device, most=1 << min(62 - bits, 17))
+        self._there: Any = None  # the sum of the rows that went to the device since the last fetch
+        self._rows_there = 0
+
+    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
+        """Add the rows of ``block``.
+
+        Parameters
+        ----------
+        block : (n, features) array of real numbers
+        targets : (n, targets) array, given exactly when the layout has targets
+        threads : int, optional
+            Threads that quantise; all cores by default.
+        """
+        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
+        if engine is None:
+            height = 1 << (62 - self._bits)
+            for integers, rows in over_strips(parts, self.layout, self._strip, height=height, threads=threads):
+                self._sum.add(integers, rows)
+            return
+        for tile in engine.tiles(parts):
+            if (self._rows_there + len(tile)) << self._bits >= 1 << 63:
+                self._fetch()
+            added = self._of(engine.torch, tile)
+            self._there = added if self._there is None else self._there + added
+            self._rows_there += len(tile)
+
+    def merge(self, other: Self) -> None:
+        """Add all rows of ``other``, which stays unchanged."""
+        require(self.layout == other.layout, "other", f"have the layout {self.layout}", other.layout)
+        other._fetch()
+        self._sum.merge(other._sum)
+
+    def integers(self) -> NDArray[Any]:
+        """Return the sum of all rows so far; more may follow."""
+        self._fetch()
+        return self._sum.integers()
+
+    def _of(self, xp: Any, tile: Any) -> Any:
+        """Return the sum over a tile as int64; ``xp`` is ``numpy`` or ``torch``."""
+        raise NotImplementedError  # each sum has its own
+
+    def _strip(self, parts: Parts, layout: RowLayout) -> NDArray[np.int64]:
+        total = np.zeros(self._shape, dtype=np.int64)
+        entries = min(own_tile_entries(layout.width), layout.width << (53 - self._bits))
+        for tile in integer_tiles(parts, layout, threads=1, entries=entries):
+            with np.errstate(all="ignore"):
+                total += self._of(np, tile)
+        return total
+
+    def _product(self, q: Any) -> Any:
+        """Return Σ q qᵀ over the rows of a tile."""
+        return (q.T @ q).astype(np.int64) if self._engine is None else self._engine.product(q)
+
+    def _placed(self, array: NDArray[Any]) -> Any:
+        """Return a public array where the rows are."""
+        return array if self._engine is None else self._engine.tensor(array).to(self._engine.device)
+
+    def _fetch(self) -> None:
+        if self._there is not None:
+            self._sum.add(self._there.cpu().numpy(), self._rows_there)
+        self._there, self._rows_there = None, 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._fetch()
+        return {**self.__dict__, "_engine": None}
+
+
+class GramAccumulator(Accumulator):
     """Sums q qᵀ over blocks of rows, exactly and in any order.
 
     Products of blocks are float64 and exact (see `RowLayout.block_rows`). They are added as integers
@@ -177,102 +269,27 @@ class GramAccumulator:
     """
 
     def __init__(self, layout: RowLayout, *, device: str | None = None) -> None:
-        self.layout = layout
-        self._engine = None if device is None else DeviceProduct(layout, device)
-        self._sum = IntegerSum((layout.width, layout.width), 2 * layout.fractional_bits)
+        super().__init__(layout, (layout.width, layout.width), 2 * layout.fractional_bits, device)
 
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of ``block``.
-
-        Parameters
-        ----------
-        block : (n, features) array of real numbers
-        targets : (n, targets) array, given exactly when the layout has targets
-        threads : int, optional
-            Threads that quantise; all cores by default.
-        """
-        parts = checked_parts(self.layout, self._engine, block, targets)
-        if self._engine is not None:
-            self._engine.update(parts)
-            return
-        strips = over_strips(parts, self.layout, strip_product, height=self.layout.block_rows, threads=threads)
-        for product, rows in strips:
-            self._sum.add(product.astype(np.int64), rows)
+    def _of(self, xp: Any, tile: Any) -> Any:
+        return self._product(tile)
 
     def update_integers(self, rows: Any) -> None:
-        """Add integer rows that are on the grid already: integers as floats, of norm at most 2ᵏ per group.
-
-        They are an array, or with a device a tensor on it.
-        """
-        if self._engine is not None:
-            for block in rows.split(self.layout.block_rows):
-                self._engine.add_rows(block)
-            return
+        """Add integer rows that are on the grid already: integers as floats, of norm at most 2ᵏ per group."""
         for start in range(0, len(rows), self.layout.block_rows):
             block = rows[start : start + self.layout.block_rows]
             self._sum.add((block.T @ block).astype(np.int64), len(block))
 
-    def merge(self, other: GramAccumulator) -> None:
-        """Add all rows of ``other``, which stays unchanged."""
-        if self.layout != other.layout:
-            raise ParameterError("other", f"have the layout {self.layout}", other.layout)
-        if other is self:
-            other = pickle.loads(pickle.dumps(self))
-        self._sum.merge(other._sum)
-        if other._engine is not None:
-            for integers, rows in other._engine.totals():
-                self._sum.add(integers, rows)
-
     def finish(self) -> Gram:
         """Return the Gram matrix of all rows so far; more may follow."""
-        total = GramAccumulator(self.layout)
-        total.merge(self)
-        return Gram(total._sum.integers(), self.layout)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Only the sum travels between machines.
-        plain = GramAccumulator(self.layout)
-        plain.merge(self)
-        return plain.__dict__.copy()
-
-
-class TileAccumulator:
-    """Base of sums over tiles of integer rows, on the host or on a device; only the sums travel between machines.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read.
-    device : str, optional
-    """
-
-    def __init__(self, tile: RowLayout, device: str | None = None) -> None:
-        self.layout = tile
-        self._engine: Any = None if device is None else DeviceProduct(tile, device)
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts, engine = checked_parts(self.layout, self._engine, block, targets), self._engine
-        xp = np if engine is None else engine.torch
-        tiles = integer_tiles(parts, self.layout, threads=threads) if engine is None else engine.tiles(parts)
-        for tile in tiles:
-            with np.errstate(all="ignore"):
-                self._add(xp, tile)
-
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Add the rows of one tile of integers."""
-        raise NotImplementedError  # each sum has its own
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_engine": None}
+        return Gram(self.integers(), self.layout)
 
 
 def check_device(rows: Rows, device: str | None) -> None:
     """Refuse a device that torch does not have, and any for a dask collection, which is summed where it lives."""
     if device is None:
         return
-    if rows.is_dask:
-        raise ParameterError("device", "be left out for dask collections", device)
+    require(not rows.is_dask, "device", "be left out for dask collections", device)
     try:
         import_torch().zeros(1, device=device)
     except (RuntimeError, AssertionError, TypeError) as error:  # what torch raises for a name that it cannot use
@@ -400,8 +417,7 @@ class PoissonRows:
     """
 
     def __init__(self, rate: float, bits: RandomBits) -> None:
-        if not LEAST_RATE <= rate <= 1:
-            raise ParameterError("rate", "be at least 2^-40 and at most 1", rate)
+        require(LEAST_RATE <= rate <= 1, "rate", "be at least 2^-40 and at most 1", rate)
         self._below = int(Fraction(rate) * 2**_WIDTH)
         self._bits = bits
 

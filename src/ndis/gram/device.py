@@ -1,8 +1,8 @@
 """Multiply integer blocks on a torch device.
 
-Rows from the host cross through two pinned buffers on a stream of their own. So the next block is copied while this
-one is computed. Sums are exact, so the long inner dimension may be cut into as many products as keep the device busy.
-The bits do not change.
+Rows from the host cross through pinned memory on a stream of their own. So the next block is copied while this one is
+computed. torch keeps pinned memory until its copy is done, and memory of the device until a recorded stream is. Sums
+are exact, so the long inner dimension may be cut into as many products as keep the device busy. The bits do not change.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndis.errors import ParameterError
-from ndis.gram import host
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group
 
 _BLOCK_ENTRIES = 1 << 24  # 128 MiB of float64: long enough to hide launches, short enough to keep several
@@ -22,59 +20,32 @@ _RESIDENT_ENTRIES = 1 << 26  # rows that need no copying are taken in larger blo
 _OUTPUT_TILE = 128  # the side of the output tile one multiprocessor works on in common float64 kernels
 
 
-class DeviceProduct:
-    """Accumulates Σ q qᵀ on ``device``: float64 while exact, then int64.
+class DeviceTiles:
+    """Make integer rows on ``device``, and multiply them.
 
     Parameters
     ----------
     layout : RowLayout
     device : str
         Any torch device; ``"cpu"`` runs the same code on the host.
+    most : int
+        The most rows of a tile.
     """
 
-    def __init__(self, layout: RowLayout, device: str) -> None:
+    def __init__(self, layout: RowLayout, device: str, *, most: int) -> None:
         torch = self.torch = import_torch()
         self.layout = layout
-        self.device = torch.device(device)
+        self.device = torch.zeros(1, device=device).device  # "cuda" has become "cuda:0"
         self._rules = [GroupRule.of(group, layout.fractional_bits) for group in layout.groups]
-        self._height = min(max(_BLOCK_ENTRIES // layout.width, 1), layout.block_rows)
-        shape = (layout.width, layout.width)
-        self._exact_float = torch.zeros(shape, dtype=torch.float64, device=self.device)
-        self.device = self._exact_float.device  # "cuda" has become "cuda:0"
-        self._float_rows = 0
-        self._int64 = torch.zeros(shape, dtype=torch.int64, device=self.device)
-        self._int64_rows = 0
-        self._splits = self._inner_splits()
-        self._spilled: list[tuple[NDArray[np.int64], int]] = []
-
-    def check_block(self, block: Any, *, columns: int, name: str) -> Any:
-        """Check type and shape of a block, an array on the host or a tensor anywhere."""
-        if not isinstance(block, self.torch.Tensor):
-            return host.check_block(block, columns=columns, name=name)
-        if block.is_complex() or block.ndim != 2 or block.shape[1] != columns:
-            raise ParameterError(name, f"be a real matrix with {columns} column(s)", f"{block.dtype}, {block.ndim}-d")
-        return block
-
-    def update(self, parts: tuple[Any, ...]) -> None:
-        """Add the rows of ``parts``: the features, then the targets if any."""
-        for tile in self.tiles(parts):
-            self.add_rows(tile)
+        self._most = min(most, layout.block_rows)
+        on_cuda = self.device.type == "cuda"
+        processors = torch.cuda.get_device_properties(self.device).multi_processor_count if on_cuda else 1
+        tiles = (-(-layout.width // _OUTPUT_TILE)) ** 2
+        self._splits = max(1, processors // tiles)  # products side by side: narrow matrices occupy every one too
 
     def tiles(self, parts: tuple[Any, ...]) -> Iterator[Any]:
-        """Yield the integer rows of ``parts`` in tiles that lie on the device."""
+        """Yield the integer rows of ``parts`` (features, then targets if any) in tiles that lie on the device."""
         yield from map(self._integer_rows, self._resident(tuple(self.tensor(piece) for piece in parts)))
-
-    def add_rows(self, tile: Any) -> None:
-        """Add at most `block_rows` integer rows that lie on the device."""
-        if self._float_rows + len(tile) > self.layout.block_rows:
-            self._flush()
-        self._add_product(tile)
-        self._float_rows += len(tile)
-
-    def totals(self) -> list[tuple[NDArray[np.int64], int]]:
-        """The sums so far on the host, each with a number of rows that bounds its entries."""
-        self._flush()
-        return [*self._spilled, (self._int64.cpu().numpy(), self._int64_rows)]
 
     def tensor(self, piece: Any) -> Any:
         """Return an array as a tensor; a tensor comes back as it stands."""
@@ -99,94 +70,37 @@ class DeviceProduct:
             out *= (~broken)[:, None]
         return out
 
-    def _add_product(self, q: Any) -> None:
+    def product(self, q: Any) -> Any:
+        """Return Σ q qᵀ over the rows of a tile, as int64; every sum is exact in float64."""
         pieces = min(self._splits, len(q))
-        remainder = q
-        if pieces > 1:
-            inner = len(q) // pieces
-            body = q[: pieces * inner].view(pieces, inner, -1)
-            self._exact_float += self.torch.bmm(body.transpose(1, 2), body).sum(0)
-            remainder = q[pieces * inner :]
-        if len(remainder):
-            self.torch.addmm(self._exact_float, remainder.T, remainder, out=self._exact_float)
-
-    def _inner_splits(self) -> int:
-        """Products to run side by side, so that narrow matrices still occupy every multiprocessor."""
-        if self.device.type != "cuda":
-            return 1
-        processors = self.torch.cuda.get_device_properties(self.device).multi_processor_count
-        tiles = (-(-self.layout.width // _OUTPUT_TILE)) ** 2
-        return int(max(1, processors // tiles))
-
-    def _flush(self) -> None:
-        if (self._int64_rows + self._float_rows) << (2 * self.layout.fractional_bits) >= 1 << 63:
-            self._spilled.append((self._int64.cpu().numpy().copy(), self._int64_rows))
-            self._int64.zero_()
-            self._int64_rows = 0
-        self._int64 += self._exact_float.to(self.torch.int64)
-        self._int64_rows += self._float_rows
-        self._exact_float.zero_()
-        self._float_rows = 0
+        cut = len(q) - len(q) % pieces
+        body, tail = q[:cut].view(pieces, cut // pieces, -1), q[cut:]
+        return (self.torch.bmm(body.transpose(1, 2), body).sum(0) + tail.T @ tail).to(self.torch.int64)
 
     def _resident(self, parts: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
         """Cut ``parts`` into blocks that lie on the device."""
-        rows = len(parts[0])
+        rows, torch = len(parts[0]), self.torch
         if self.device.type != "cuda" or all(piece.device.type == "cuda" for piece in parts):
-            height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self.layout.block_rows)
+            height = min(max(_RESIDENT_ENTRIES // self.layout.width, 1), self._most)
             for start in range(0, rows, height):
                 yield tuple(piece[start : start + height].to(self.device) for piece in parts)
             return
-        cuts = [(start, min(start + self._height, rows)) for start in range(0, rows, self._height)]
-        torch = self.torch
+        height = min(max(_BLOCK_ENTRIES // self.layout.width, 1), self._most)
         copying, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)
-        lanes = [_Lane(torch, parts, self._height, self.device) for _ in range(2)]
-        copying.wait_stream(computing)  # the lanes' memory may have been in use there
-        for start, stop in cuts[:1]:
-            lanes[0].send(parts, start, stop, copying)
-        for i, (start, stop) in enumerate(cuts):
-            if i + 1 < len(cuts):
-                lanes[(i + 1) % 2].send(parts, *cuts[i + 1], copying)
-            yield lanes[i % 2].receive(stop - start, computing)
-            lanes[i % 2].done(computing)
 
+        def sent(start: int) -> tuple[Any, ...]:
+            with torch.cuda.stream(copying):
+                here = (piece[start : start + height] for piece in parts)
+                pinned = (piece if piece.device.type == "cuda" else piece.pin_memory() for piece in here)
+                return tuple(piece.to(self.device, non_blocking=True) for piece in pinned)
 
-class _Lane:
-    """A lane has a pinned buffer on the host and its twin on the device."""
-
-    def __init__(self, torch: Any, parts: tuple[Any, ...], height: int, device: Any) -> None:
-        self._torch = torch
-        shapes = [(min(height, len(piece)), piece.shape[1]) for piece in parts]
-        made = list(zip(parts, shapes, strict=True))
-
-        def pinned(piece: Any, shape: tuple[int, ...]) -> Any:
-            ready = piece.is_pinned() and piece.is_contiguous()
-            return None if ready else torch.empty(shape, dtype=piece.dtype, pin_memory=True)
-
-        self._pinned = [pinned(*each) for each in made]
-        self._device = [torch.empty(shape, dtype=piece.dtype, device=device) for piece, shape in made]
-        self._copied = torch.cuda.Event()
-        self._free = torch.cuda.Event()
-
-    def send(self, parts: tuple[Any, ...], start: int, stop: int, stream: Any) -> None:
-        """Start copying rows ``start:stop`` once the device is done with this lane's last block."""
-        self._copied.synchronize()  # the pinned buffer has been read
-        with self._torch.cuda.stream(stream):
-            stream.wait_event(self._free)
-            for piece, pinned, there in zip(parts, self._pinned, self._device, strict=True):
-                here = piece[start:stop]
-                if pinned is not None:
-                    here = pinned[: stop - start].copy_(here)
-                there[: stop - start].copy_(here, non_blocking=True)
-            self._copied.record(stream)
-
-    def receive(self, rows: int, stream: Any) -> tuple[Any, ...]:
-        """The block on the device, for work on ``stream``."""
-        stream.wait_event(self._copied)
-        return tuple(there[:rows] for there in self._device)
-
-    def done(self, stream: Any) -> None:
-        """Everything that reads this block is queued on ``stream``."""
-        self._free.record(stream)
+        coming = sent(0)
+        for start in range(height, rows + height, height):
+            computing.wait_stream(copying)  # it waits for what was sent so far
+            block, coming = coming, sent(start)
+            for piece in block:
+                piece.record_stream(computing)  # its memory is kept until the work queued there is done
+            yield block
 
 
 def import_torch() -> Any:

@@ -12,26 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis.data.cells import kind_of
-from ndis.errors import ParameterError
 from ndis.gram.rows import GroupRule, RowLayout, quantise_group_into
 
 # Entries of a tile: large enough to feed a threaded BLAS, small enough to stay in the last-level cache.
 _TILE_ENTRIES = 1 << 21
 _OWN_TILE_ENTRIES = 1 << 17  # entries of a tile that one thread keeps to itself: a megabyte stays in its own cache
 _ROWS_PER_THREAD = 1024
-
-
-def check_block(block: Any, *, columns: int, name: str) -> NDArray[Any]:
-    """Check type and shape of a block of rows. No check looks at a value."""
-    if not isinstance(block, np.ndarray) or isinstance(block, np.ma.MaskedArray):
-        raise ParameterError(name, "be a NumPy array", type(block).__name__)
-    if block.dtype.kind not in "fiub" or block.dtype.itemsize > 8:
-        raise ParameterError(name, "hold real numbers of at most 64 bits", kind_of(block.dtype))
-    if block.ndim != 2 or block.shape[1] != columns:
-        got = f"{block.shape[1]} column(s)" if block.ndim == 2 else f"{block.ndim} dimension(s)"
-        raise ParameterError(name, f"be a matrix with {columns} column(s)", got)
-    return block
 
 
 def integer_tiles(
@@ -83,15 +69,6 @@ def over_strips(
 def own_tile_entries(width: int) -> int:
     """Entries of a tile that one thread keeps to itself."""
     return min(max(_OWN_TILE_ENTRIES, 4 * width**2), _TILE_ENTRIES)
-
-
-def strip_product(parts: tuple[NDArray[Any], ...], layout: RowLayout) -> NDArray[np.float64]:
-    """Return Σ q qᵀ over a strip of at most `block_rows` rows, exact in float64."""
-    total = np.zeros((layout.width, layout.width))
-    product = np.empty_like(total)
-    for tile in integer_tiles(parts, layout, threads=1, entries=own_tile_entries(layout.width)):
-        np.add(total, np.matmul(tile.T, tile, out=product), out=total)
-    return total
 
 
 @cache

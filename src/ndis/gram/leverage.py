@@ -7,17 +7,16 @@ So the row of largest leverage is the worst one to remove. The scores are float6
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._validate import as_one_positive
-from ndis.data import Rows, open_rows
-from ndis.data.table import Parts
-from ndis.errors import ParameterError, PrecisionError
+from ndis._validate import as_one_positive, require
+from ndis.data import open_rows
+from ndis.errors import PrecisionError
 from ndis.gram.accumulator import Gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.rows import RowLayout
@@ -72,14 +71,13 @@ def leverage(data: Any, gram: Gram, *, ridge: float, **how: Any) -> Iterator[NDA
     array([0.666667, 0.25    , 0.25    ])
     """
     W = _whitener(gram, ridge)
-    opened = _opened(data, gram.layout, **how)
-    return (_scores(tile, W) for tile in _tiles(opened.on_host(), gram.layout))
+    return (_scores(tile, W) for tile in _tiles(data, gram.layout, **how))
 
 
 def worst_row(data: Any, gram: Gram, *, ridge: float, **how: Any) -> WorstRow | None:
     """Return the row of largest leverage, the first one among equals; None without rows.
 
-    Takes the arguments of `leverage`; a dask collection is searched where it lives.
+    Takes the arguments of `leverage`. The partitions of a dask collection are searched one by one, in this process.
 
     Examples
     --------
@@ -88,8 +86,7 @@ def worst_row(data: Any, gram: Gram, *, ridge: float, **how: Any) -> WorstRow | 
     >>> worst_row(rows, exact_gram(rows, row_norm_bound=1.0), ridge=0.5).index
     1
     """
-    largest, _ = worst_rows(data, gram, ridge=ridge, few=1, **how)
-    return largest[0] if largest else None
+    return next(iter(worst_rows(data, gram, ridge=ridge, few=1, **how)[0]), None)
 
 
 def worst_rows(data: Any, gram: Gram, *, ridge: float, few: int = 4, **how: Any) -> tuple[list[WorstRow], int]:
@@ -101,20 +98,17 @@ def worst_rows(data: Any, gram: Gram, *, ridge: float, few: int = 4, **how: Any)
     >>> [row.index for row in largest], count
     ([1, 0, 2], 3)
     """
-    W, layout = _whitener(gram, ridge), gram.layout
-    rows = _opened(data, layout, **how)
-    if not rows.is_dask:
-        return _largest(_tiles(rows.on_host(), layout), W, few)
-
-    def joined(parts: list[tuple[list[WorstRow], int]]) -> tuple[list[WorstRow], int]:
-        best, before = [], 0
-        for here, count in parts:
-            best += [replace(row, index=before + row.index) for row in here]
-            before += count
-        return sorted(best, key=_order)[:few], before
-
-    largest: tuple[list[WorstRow], int] = rows.reduced(lambda piece: _largest(_tiles(piece, layout, 1), W, few), joined)
-    return largest
+    W, count = _whitener(gram, ridge), 0
+    best: list[WorstRow] = []
+    for tile in _tiles(data, gram.layout, **how):
+        scores = _scores(tile, W)
+        bar = best[-1].leverage if len(best) == few else -np.inf
+        worth = np.flatnonzero(scores > bar)
+        first = worth[np.argsort(-scores[worth], kind="stable")[:few]].tolist()
+        best += [WorstRow(count + i, float(scores[i]), tile[i].astype(np.int64)) for i in first]
+        best = sorted(best, key=lambda row: (-row.leverage, row.index))[:few]
+        count += len(tile)
+    return best, count
 
 
 def _whitener(gram: Gram, ridge: float) -> NDArray[np.float64]:
@@ -132,33 +126,9 @@ def _scores(tile: NDArray[np.float64], W: NDArray[np.float64]) -> NDArray[np.flo
     return np.asarray(np.einsum("ij,ij->i", z, z))
 
 
-def _opened(data: Any, layout: RowLayout, **how: Any) -> Rows:
-    """Open the data, if they have the columns of the Gram matrix."""
+def _tiles(data: Any, layout: RowLayout, **how: Any) -> Iterator[NDArray[np.float64]]:
+    """Open the data, if they have the columns of the Gram matrix, and return their integer rows."""
     rows = open_rows(data, **how)
     expected = [layout.features] + ([layout.targets] if layout.targets else [])
-    if rows.widths != expected:
-        raise ParameterError("data", f"have the columns of the Gram matrix, {expected}", rows.widths)
-    return rows
-
-
-def _tiles(rows: Iterator[Parts], layout: RowLayout, threads: int | None = None) -> Iterator[NDArray[np.float64]]:
-    return (tile for parts in rows for tile in integer_tiles(parts, layout, threads=threads))
-
-
-def _order(row: WorstRow) -> tuple[float, int]:
-    return -row.leverage, row.index
-
-
-def _largest(tiles: Iterable[NDArray[np.float64]], W: NDArray[np.float64], few: int) -> tuple[list[WorstRow], int]:
-    """Return the few rows of largest leverage, the first ones among equals, and the number of rows."""
-    best: list[WorstRow] = []
-    count = 0
-    for tile in tiles:
-        scores = _scores(tile, W)
-        bar = best[-1].leverage if len(best) == few else -np.inf
-        worth = np.flatnonzero(scores > bar)
-        first = worth[np.argsort(-scores[worth], kind="stable")[:few]].tolist()
-        best += [WorstRow(count + i, float(scores[i]), tile[i].astype(np.int64)) for i in first]
-        best = sorted(best, key=_order)[:few]
-        count += len(tile)
-    return best, count
+    require(rows.widths == expected, "data", f"have the columns of the Gram matrix, {expected}", rows.widths)
+    return (tile for parts in rows.on_host() for tile in integer_tiles(parts, layout))

@@ -21,12 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.device import import_torch
 from ndis.gram.rows import ColumnGroup, GroupRule, quantise_group
-
-__all__ = ["RowMap"]
 
 _BITS = 24  # k of the rows before the map
 _STRIP = 1 << 16  # rows that are mapped at a time
@@ -69,8 +68,7 @@ class RowMap:
         group = ColumnGroup(0, m.shape[1], row_norm_bound)
         step = row_norm_bound * 2.0**-_BITS
         largest = float(np.abs(m).max() * row_norm_bound + np.abs(shift).max())
-        if not 0.0 < largest < math.inf:
-            raise ParameterError("matrix", "be finite and not zero", "another map")
+        require(0.0 < largest < math.inf, "matrix", "be finite and not zero", "another map")
         for exponent in range(54 - math.frexp(largest)[1], _LOWEST, -1):
             weights, offset = np.rint(np.ldexp(m.T * step, exponent)), np.rint(np.ldexp(shift, exponent))
             if _fits(weights, offset):
@@ -83,22 +81,19 @@ class RowMap:
             yield self._mapped(tuple(piece[start : start + _STRIP] for piece in parts))
 
     def _mapped(self, parts: Parts) -> Parts:
-        here = isinstance(parts[0], np.ndarray)
-        xp: Any = np if here else import_torch()
-        x = np.asarray(parts[0], dtype=np.float64) if here else parts[0].to(xp.float64)
-        weights, offset = self.weights, self.offset
-        if not here:
-            weights, offset = (xp.from_numpy(each).to(x.device) for each in (weights, offset))
+        xp: Any = np if isinstance(parts[0], np.ndarray) else import_torch()
+
+        def placed(array: Any) -> Any:
+            return xp.asarray(array, dtype=xp.float64, **({} if xp is np else {"device": parts[0].device}))
+
         with np.errstate(all="ignore"):
-            q, broken = quantise_group(xp, x, self.rule)
-            z = (q @ weights + offset) * self.unit
+            q, broken = quantise_group(xp, placed(parts[0]), self.rule)
+            z = (q @ placed(self.weights) + placed(self.offset)) * self.unit
             z[broken] = math.nan
             if len(parts) == 1 or self.target is None:
                 return (z, *parts[1:])
             centre, scale = self.target
-            y = np.asarray(parts[1], dtype=np.float64) if here else parts[1].to(xp.float64)
-            middle = centre if here else xp.from_numpy(centre).to(y.device)
-            return z, (y - middle) / scale
+            return z, (placed(parts[1]) - placed(centre)) / scale
 
 
 def _fits(weights: NDArray[np.float64], offset: NDArray[np.float64]) -> bool:

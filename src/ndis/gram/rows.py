@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from ndis._compile import compiled
 from ndis._exact import root_up
-from ndis._validate import as_within
+from ndis._validate import as_within, require
 from ndis.data.table import Rows
 from ndis.errors import ParameterError
 
@@ -104,8 +104,7 @@ class RowLayout:
     def __post_init__(self) -> None:
         if not (isinstance(self.features, int) and self.features >= 1):
             raise ParameterError("features", "be at least one column", self.features)
-        if not (isinstance(self.targets, int) and self.targets >= 0):
-            raise ParameterError("targets", "be a number of columns", self.targets)
+        require(isinstance(self.targets, int) and self.targets >= 0, "targets", "be a number of columns", self.targets)
         bits: Any = self.fractional_bits
         if not (isinstance(bits, Integral) and 8 <= int(bits) <= 24):
             raise ParameterError("fractional_bits", "be an integer from 8 to 24", bits)

@@ -37,19 +37,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
-from ndis._validate import as_one_positive
+from ndis._validate import as_one_positive, require
 from ndis.data import open_rows
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
-from ndis.gram.accumulator import Gram, GramAccumulator, IntegerSum, TileAccumulator, checked_parts, total
+from ndis.gram.accumulator import Accumulator, Gram, GramAccumulator, total
 from ndis.gram.device import import_torch
-from ndis.gram.host import integer_tiles, over_strips, own_tile_entries
 from ndis.gram.maps import RowMap
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
 from ndis.gram.terms import TermRule, gradient_rule, residual_rule
-from ndis.gram.weighted import RuleAccumulator, TermGramAccumulator, WeightedAccumulator, halved
-
-_DEVICE_ROWS = 1 << 17  # whose squares, at most 2³⁶ each, add up exactly in float64
+from ndis.gram.weighted import TermGramAccumulator, WeightedAccumulator, halved
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +120,7 @@ def between(above: NDArray[np.int64], records: int) -> NDArray[np.int64]:
     >>> between(np.array([3, 1]), 5).tolist()
     [2, 2, 1]
     """
-    ends = np.zeros((*above.shape[:-1], 1), dtype=np.int64)
-    return np.asarray(-np.diff(np.concatenate([ends + records, above, ends], axis=-1)), dtype=np.int64)
+    return np.asarray(-np.diff(above, prepend=records, append=0), dtype=np.int64)
 
 
 class RecordSums:
@@ -172,8 +168,7 @@ class RecordSums:
         names = self._tile.names[:f] + (self._tile.names[f + t :] if intercept is not None else ())
         self.layout = RowLayout(f, row_norm_bound, intercept=intercept, fractional_bits=fractional_bits, names=names)
         self.targets = t
-        if self._classes is not None and t != 1:
-            raise ParameterError("targets", "be one column of classes", t)
+        require(self._classes is None or t == 1, "targets", "be one column of classes", t)
         self._device = device
         self._map: RowMap | None = None
 
@@ -248,9 +243,8 @@ class RecordSums:
         clip, edges
             As for `residual_products`.
         """
-        if self._classes is None:
-            raise ParameterError("classes", "be stated for gradients", None)
-        count = len(self._classes)
+        count = len(self._classes or ())
+        require(count, "classes", "be stated for gradients", None)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
         clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
@@ -270,9 +264,9 @@ class RecordSums:
             raise ParameterError("classes", "be two for a weighted Gram matrix", self._classes)
         clip = self.layout.joint_norm_bound
         rule = gradient_rule(self._tile, self._public(theta, 1), constant=self._constant, clip=clip, edges=())
-        tile, layout = self._tile, self.layout
-        values = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
-        return Gram(values.finish().integers, halved(self.layout))
+        tile, layout = self._tile, halved(self.layout)
+        values: WeightedAccumulator = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
+        return values.finish()[0]
 
     def term_grams(self, theta: Any, *, clip: float) -> list[Gram]:
         """Return Σ ttᵀ, t = clip(x·(y − xᵀθ)), one matrix per target, in one pass.
@@ -288,8 +282,8 @@ class RecordSums:
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=None, edges=())
         bits = self.layout.fractional_bits
         terms = RowLayout(self.layout.width, clip, fractional_bits=bits)
-        tile, targets = self._tile, self.targets
-        values: TermGramAccumulator = self._pass(lambda device: TermGramAccumulator(tile, terms, rule, targets, device))
+        tile = self._tile
+        values: TermGramAccumulator = self._pass(lambda device: TermGramAccumulator(tile, terms, rule, device))
         return values.finish()
 
     def value_counts(self, edges: Sequence[float], norms: Sequence[float] = ()) -> ValueCounts:
@@ -321,14 +315,13 @@ class RecordSums:
         p = self.layout.width
         if array.shape not in ((p, outputs), *(((p,),) if outputs == 1 else ())):
             raise ParameterError("theta", f"have {p} rows and {outputs} column(s)", f"shape {array.shape}")
-        if not np.isfinite(array).all():
-            raise ParameterError("theta", "be finite", "a NaN or an infinity")
+        require(np.isfinite(array).all(), "theta", "be finite", "a NaN or an infinity")
         return array.reshape(p, outputs)
 
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
         tile = self._tile
         values: _SumAccumulator = self._pass(lambda device: _SumAccumulator(tile, rule, device))
-        integers, p, m = values.integers(), self.layout.width, rule.outputs
+        integers, p, m = values.integers().astype(object), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
         squares = None if square is None else _scaled(integers[p * m : p * m + m], rule.square_unit)
@@ -362,74 +355,40 @@ def _coded(parts: Parts, classes: tuple[float, ...] | None) -> Parts:
     return parts[0], codes
 
 
-class CountAccumulator(TileAccumulator):
-    """Counts values of integer rows above edges; merges and pickles as `GramAccumulator` does.
+class CountAccumulator(Accumulator):
+    """Counts values of integer rows above edges.
 
     Integers are compared with public numbers, so the counts have the same bits everywhere.
     """
 
     def __init__(self, tile: RowLayout, edges: Any, norms: Any, device: str | None = None) -> None:
-        super().__init__(tile, device)
+        super().__init__(tile, edges.size + len(norms) + 1, 0, device)
         self._edges, self._norms = edges, norms
-        self._above = np.zeros(edges.T.shape, dtype=np.int64)
-        self._longer, self._records = np.zeros(len(norms), dtype=np.int64), 0
 
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Count the rows of one tile."""
-        rows = np.asarray(tile if xp is np else tile.cpu())
-        rows = rows[rows[:, -1] != 0]
-        self._records += len(rows)
-        for i, edge in enumerate(self._edges.T):
-            self._above[i] += (rows[:, :-1] > edge).sum(axis=0)
-        squares = (rows[:, : self.layout.features] ** 2).sum(axis=1)
-        self._longer += (squares[:, None] > self._norms).sum(axis=0)
-
-    def merge(self, other: CountAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._above, self._longer = self._above + other._above, self._longer + other._longer
-        self._records += other._records
+    def _of(self, xp: Any, tile: Any) -> Any:
+        rows = tile[tile[:, -1] != 0]
+        above = [(rows[:, :-1] > self._placed(edge)).sum(0) for edge in self._edges.T]
+        squares = (rows[:, : self.layout.features] ** 2).sum(1)
+        longer = (squares[:, None] > self._placed(self._norms)).sum(0)
+        return xp.concatenate([*above, longer, (rows[:, -1] != 0).sum().reshape(1)])
 
     def finish(self) -> ValueCounts:
         """Return the counts of all rows so far."""
-        return ValueCounts(self._above, self._longer, self._records)
+        counts, size = self.integers(), self._edges.size
+        return ValueCounts(counts[:size].reshape(self._edges.T.shape), counts[size:-1], int(counts[-1]))
 
 
-class _SumAccumulator(RuleAccumulator):
-    """Sums of one rule over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does."""
+class _SumAccumulator(Accumulator):
+    """The sums of one rule add up over blocks of rows."""
 
-    def __init__(self, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(layout, rule, device)
-        self._sum = IntegerSum(rule.size, rule.bits)
+    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        super().__init__(tile, rule.size, rule.bits, device)
+        self.rule = rule
 
-    def merge(self, other: _SumAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._sum.merge(other._sum)
-
-    def integers(self) -> NDArray[Any]:
-        """The sums, as Python integers."""
-        return self._sum.integers().astype(object)
-
-    def update(self, block: Any, targets: Any = None, *, threads: int | None = None) -> None:
-        """Add the rows of a block."""
-        parts = checked_parts(self.layout, self._engine, block, targets)
-        if self._engine is None:
-            height = 1 << (62 - self.rule.bits)
-            for sums, rows in over_strips(parts, self.layout, self._strip, height=height, threads=threads):
-                self._sum.add(sums, rows)
-            return
-        torch = self._engine.torch
-        for tile in (tile for rows in self._engine.tiles(parts) for tile in rows.split(_DEVICE_ROWS)):
-            values = self.rule.sums(torch, tile, self._weights, self._device_product)
-            self._sum.add(torch.cat([piece.to(torch.int64) for piece in values]).cpu().numpy(), len(tile))
-
-    def _strip(self, parts: Parts, layout: RowLayout) -> NDArray[np.int64]:
-        rule = self.rule
-        total = np.zeros(rule.size, dtype=np.int64)
-        entries = min(own_tile_entries(layout.width), rule.block_rows * layout.width)
-        for tile in integer_tiles(parts, layout, threads=1, entries=entries):
-            with np.errstate(all="ignore"):
-                total += np.concatenate(rule.sums(np, tile, rule.weights, lambda q, u: (u @ q).T)).astype(np.int64)
-        return total
+    def _of(self, xp: Any, tile: Any) -> Any:
+        multiply = (lambda q, u: (u @ q).T) if self._engine is None else self._device_product
+        values = self.rule.sums(xp, tile, self._placed(self.rule.weights), multiply)
+        return xp.concatenate([xp.asarray(each, dtype=xp.int64) for each in values])
 
     def _device_product(self, tile: Any, u: Any) -> Any:
         """Σ q ⊗ u from products that are short enough to be exact, many at a time."""
@@ -452,14 +411,12 @@ def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray
 
 def _edges(clip: float, edges: Sequence[float] | None) -> tuple[float, ...]:
     values = tuple(as_one_positive("edges", e) for e in ((clip,) if edges is None else edges))
-    if any(not a < b for a, b in pairwise(values)):
-        raise ParameterError("edges", "increase", values)
+    require(all(a < b for a, b in pairwise(values)), "edges", "increase", values)
     return values
 
 
 def _as_classes(classes: Sequence[float], target_bound: float | None) -> tuple[float, ...]:
-    if target_bound is not None:
-        raise ParameterError("target_bound", "be left out with classes", target_bound)
+    require(target_bound is None, "target_bound", "be left out with classes", target_bound)
     values = tuple(float(c) for c in classes)
     if not (2 <= len(values) <= 256 and len(set(values)) == len(values) and all(map(math.isfinite, values))):
         raise ParameterError("classes", "be two to 256 different finite numbers", classes)

@@ -41,6 +41,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.errors import ParameterError
 from ndis.gram.rows import RowLayout
 
@@ -183,15 +184,7 @@ def residual_rule(
 ) -> TermRule:
     """Return the rule of x·(y − xᵀθ), clipped, for a tile of ``layout``; with ``constant`` x has the last column."""
     k, target = layout.fractional_bits, layout.steps[layout.features]
-    relative = _relative(layout, theta, constant, target)
-    for fraction_bits in range(min(52 - k, _most_bits(layout, relative)), -1, -1):
-        weights = _integer_weights(layout, relative, fraction_bits, constant)
-        rows = np.arange(layout.targets)
-        weights[layout.features + rows, rows] = -(2.0**fraction_bits)
-        if _fits(layout, weights):
-            break
-    else:
-        raise ParameterError("theta", "predict within 2^30 times the target bound", "larger coefficients")
+    weights, fraction_bits = _integer_weights(layout, theta, constant, target, range(52 - k, -1, -1), own=True)
     unit = target / 2**fraction_bits  # the unit of tile @ weights
     square_unit = Fraction(0) if square_clip is None else Fraction(square_clip) / int(_SQUARE_ROOT)
     if square_unit and not abs(_exponent(unit / square_unit)) <= _FARTHEST:
@@ -206,39 +199,39 @@ def gradient_rule(
     layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, edges: Any
 ) -> TermRule:
     """Return the rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
-    relative = _relative(layout, theta, constant, Fraction(1))
-    for fraction_bits in range(min(60, _most_bits(layout, relative)), -_FARTHEST, -1):
-        weights = _integer_weights(layout, relative, fraction_bits, constant)
-        if _fits(layout, weights):
-            break
-    else:
-        raise ParameterError("theta", "keep the logits below 2^200", "larger coefficients")
+    bits = range(60, -_FARTHEST, -1)
+    weights, fraction_bits = _integer_weights(layout, theta, constant, Fraction(1), bits, own=False)
     return _rule(
         layout, weights, constant=constant, clip=clip, edges=edges, v_unit=Fraction(1),
         gradient=float(layout.steps[layout.features]), logit_unit=math.ldexp(1.0, -fraction_bits),
     )  # fmt: skip
 
 
-def _relative(layout: RowLayout, theta: NDArray[np.float64], constant: bool, unit: Fraction) -> list[list[Fraction]]:
-    """θ times the step of its column, in ``unit``, exactly."""
+def _integer_weights(
+    layout: RowLayout, theta: NDArray[np.float64], constant: bool, unit: Fraction, bits: range, *, own: bool
+) -> tuple[NDArray[np.float64], int]:
+    """Round θ times the step of its column, in ``unit``, to as many of these fraction bits as fit.
+
+    With `own`, each output subtracts its own target.
+    """
     steps = [layout.steps[0]] * layout.features + [layout.steps[-1]] * constant
-    return [[Fraction(t) * step / unit for t in row] for row, step in zip(theta.tolist(), steps, strict=True)]
-
-
-def _most_bits(layout: RowLayout, relative: list[list[Fraction]]) -> int:
-    """No more fraction bits than this can fit."""
+    relative = [[Fraction(t) * step / unit for t in row] for row, step in zip(theta.tolist(), steps, strict=True)]
     largest = max((abs(x) for row in relative for x in row), default=Fraction(0))
-    return 54 - layout.fractional_bits - _exponent(largest) if largest else 60
-
-
-def _integer_weights(layout: RowLayout, relative: Any, fraction_bits: int, constant: bool) -> NDArray[np.float64]:
-    scale = Fraction(2) ** fraction_bits
-    rounded = np.array([[float(round(x * scale)) for x in row] for row in relative])
-    weights = np.zeros((layout.width, rounded.shape[1]))
-    weights[: layout.features] = rounded[: layout.features]
-    if constant:
-        weights[-1] = rounded[-1]
-    return weights
+    most = 54 - layout.fractional_bits - _exponent(largest) if largest else bits[0]
+    for fraction_bits in range(min(bits[0], most), bits[-1] - 1, -1):
+        scale = Fraction(2) ** fraction_bits
+        rounded = np.array([[float(round(x * scale)) for x in row] for row in relative])
+        weights = np.zeros((layout.width, rounded.shape[1]))
+        weights[: layout.features] = rounded[: layout.features]
+        if constant:
+            weights[-1] = rounded[-1]
+        if own:
+            targets = np.arange(layout.targets)
+            weights[layout.features + targets, targets] = -(2.0**fraction_bits)
+        if _fits(layout, weights):
+            return weights, fraction_bits
+    rule = "predict within 2^30 times the target bound" if own else "keep the logits below 2^200"
+    raise ParameterError("theta", rule, "larger coefficients")
 
 
 def _fits(layout: RowLayout, weights: NDArray[np.float64]) -> bool:
@@ -273,8 +266,7 @@ def _rule(
     if not (abs(exponent) <= _FARTHEST and weights.shape[1] <= MOST_OUTPUTS):
         raise ParameterError("clip", "be comparable with the bounds, and the outputs at most 4096", clip)
     bits = max(term_bits + narrow, 36)
-    if not term_bits >= k + _LEAST_BITS:
-        raise ParameterError("intercept", "be comparable with row_norm_bound", float(ratio))
+    require(term_bits >= k + _LEAST_BITS, "intercept", "be comparable with row_norm_bound", float(ratio))
     unit = v_unit * Fraction(2) ** exponent
     return TermRule(
         weights=weights,

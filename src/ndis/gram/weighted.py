@@ -3,30 +3,51 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ndis.gram.accumulator import Gram, GramAccumulator, TileAccumulator
+from ndis.gram.accumulator import Accumulator, Gram
 from ndis.gram.rows import RowLayout
 from ndis.gram.terms import BELOW, TermRule, probabilities
 
 
-class RuleAccumulator(TileAccumulator):
-    """Base of sums of terms at public weights."""
+class GramsAccumulator(Accumulator):
+    """Base of sums of Gram matrices of rows that a rule makes, one per output.
 
-    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(tile, device)
-        self.rule = rule
+    Parameters
+    ----------
+    tile : RowLayout
+        Of the rows that are read: features, targets, marker.
+    layout : RowLayout
+        Of the rows that are summed, on a grid of as many bits.
+    rule : TermRule
+    device : str, optional
+    """
 
-    @property
-    def _weights(self) -> Any:
-        """Return the weights where the rows are."""
-        engine, weights = self._engine, self.rule.weights
-        return weights if engine is None else engine.tensor(weights).to(engine.device)
+    def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
+        super().__init__(tile, (rule.outputs, layout.width, layout.width), 2 * layout.fractional_bits, device)
+        self.rule, self._summed = rule, layout
+
+    def _of(self, xp: Any, tile: Any) -> Any:
+        return xp.stack([self._product(rows) for rows in self._rows(xp, tile, self._placed(self.rule.weights))])
+
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
+        """Return the integer rows of every matrix."""
+        raise NotImplementedError  # each sum has its own
+
+    def _predictors(self, xp: Any, tile: Any, ratio: float) -> Any:
+        """Return the features of a tile, and the constant times a number if the rule has one."""
+        parts = [tile[:, : self.layout.features], *([tile[:, -1:] * ratio] if self.rule.constant else [])]
+        return xp.concatenate(parts, 1)
+
+    def finish(self) -> list[Gram]:
+        """Return the matrices of all rows so far."""
+        return [Gram(integers, self._summed) for integers in self.integers()]
 
 
-class WeightedAccumulator(RuleAccumulator):
-    """Σ p(1 − p)·xxᵀ over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+class WeightedAccumulator(GramsAccumulator):
+    """Sums p(1 − p)·xxᵀ over blocks of rows, exactly and in any order.
 
     A tile holds integer rows q, and p is the logistic function of the exact logits. Every further operation is
     elementwise:
@@ -36,46 +57,16 @@ class WeightedAccumulator(RuleAccumulator):
     on a grid of half the step. A rounded product q·f is at most |q|, because f is at most 1 − 2⁻⁴⁰, and truncation only
     shortens. So no entry of a row exceeds that of q, and the row has norm at most l/2 in exact arithmetic. One record
     moves the matrix by at most l²/4. The bits are the same on every engine and for any block length.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read: features, one column of class codes, marker.
-    layout : RowLayout
-        Of the predictors.
-    rule : TermRule
-        The gradient of two classes at θ. Its clip has no piece in this.
-    device : str, optional
     """
 
-    def __init__(self, tile: RowLayout, layout: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(tile, rule, device)
-        self._constant = layout.intercept is not None
-        self._gram = GramAccumulator(halved(layout), device=device)
-
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Add the rows of one tile."""
-        self._gram.update_integers(self._rows(xp, tile))
-
-    def merge(self, other: WeightedAccumulator) -> None:
-        """Add all rows of ``other``."""
-        self._gram.merge(other._gram)
-
-    def finish(self) -> Gram:
-        """Return the matrix of all rows so far."""
-        return self._gram.finish()
-
-    def _rows(self, xp: Any, tile: Any) -> Any:
-        p = probabilities(xp, (self._weights.T @ tile.T) * self.rule.logit_unit)[0]
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
+        p = probabilities(xp, (weights.T @ tile.T) * self.rule.logit_unit)[0]
         factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * BELOW
-        features = xp.trunc(tile[:, : self.layout.features] * factor[:, None])
-        if not self._constant:
-            return features
-        return xp.concatenate([features, xp.trunc(tile[:, -1:] * factor[:, None])], 1)
+        yield xp.trunc(self._predictors(xp, tile, 1.0) * factor[:, None])
 
 
-class TermGramAccumulator(RuleAccumulator):
-    """Σ ttᵀ of clipped terms t over blocks of rows, exact in any order; merges and pickles as `GramAccumulator` does.
+class TermGramAccumulator(GramsAccumulator):
+    """Sums ttᵀ of clipped terms t over blocks of rows, exactly and in any order.
 
     A term is q ⊗ u with ‖q‖·‖u‖ ≤ M in exact arithmetic (`ndis.gram.terms`). For one output u the row is
 
@@ -83,44 +74,13 @@ class TermGramAccumulator(RuleAccumulator):
 
     on the grid C·2⁻ᵏ. Its few roundings are each below 2⁻⁵², so its norm is at most ‖q‖·|u|·2ᵏ/M ≤ 2ᵏ, and truncation
     only shortens. So one record moves the matrix by at most C², and all matrices of its outputs by no more together.
-
-    Parameters
-    ----------
-    tile : RowLayout
-        Of the rows that are read: features, targets, marker.
-    layout : RowLayout
-        Of the terms: as many columns as there are predictors, with the clip as their bound.
-    rule : TermRule
-        The residuals at θ.
-    outputs : int
-    device : str, optional
     """
 
-    def __init__(
-        self, tile: RowLayout, layout: RowLayout, rule: TermRule, outputs: int, device: str | None = None
-    ) -> None:
-        super().__init__(tile, rule, device)
-        self._grams = [GramAccumulator(layout, device=device) for _ in range(outputs)]
-        self._factor = 2.0**layout.fractional_bits / rule.limit * BELOW
-        self._ratio = math.sqrt(rule.constant) / 2.0**layout.fractional_bits  # the constant's step over the features'
-
-    def _add(self, xp: Any, tile: Any) -> None:
-        """Add the rows of one tile."""
-        factors = self.rule.integers(xp, tile, self._weights)[0] * self._factor
-        rows = tile[:, : self.layout.features]
-        if self._ratio:
-            rows = xp.concatenate([rows, tile[:, -1:] * self._ratio], 1)
-        for gram, factor in zip(self._grams, factors, strict=True):
-            gram.update_integers(xp.trunc(rows * factor[:, None]))
-
-    def merge(self, other: TermGramAccumulator) -> None:
-        """Add all rows of ``other``."""
-        for mine, theirs in zip(self._grams, other._grams, strict=True):
-            mine.merge(theirs)
-
-    def finish(self) -> list[Gram]:
-        """Return the matrices of all rows so far."""
-        return [gram.finish() for gram in self._grams]
+    def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
+        rule, scale = self.rule, 2.0**self.layout.fractional_bits
+        rows = self._predictors(xp, tile, math.sqrt(rule.constant) / scale)  # the constant's step over the features'
+        for u in rule.integers(xp, tile, weights)[0]:
+            yield xp.trunc(rows * (u * (scale / rule.limit * BELOW))[:, None])
 
 
 def halved(layout: RowLayout) -> RowLayout:

@@ -49,7 +49,7 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
 
     Parameters
     ----------
-    data : array, list of rows for a schema, data frame, Arrow table, or mapping of columns
+    data : array, data frame, Arrow table, or mapping of columns
         Each part has the types of the whole.
     share : float
         The expected share of the second part.

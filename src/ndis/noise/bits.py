@@ -18,8 +18,8 @@ from flint import arb
 from numpy.typing import NDArray
 
 from ndis._balls import precision
-from ndis._validate import as_count, warn_caller
-from ndis.errors import NotPrivateWarning, ParameterError
+from ndis._validate import as_count, require, warn_caller
+from ndis.errors import NotPrivateWarning
 
 _MORE_BITS = 64  # drawn at a time
 _GUARD_BITS = 12
@@ -71,11 +71,10 @@ def random_bits(random_state: Any = None) -> RandomBits:
     if isinstance(random_state, np.random.RandomState):
         random_state = int.from_bytes(random_state.bytes(16), "big")
     kinds = int | np.integer | np.random.Generator | np.random.BitGenerator | np.random.SeedSequence
-    if isinstance(random_state, bool) or not isinstance(random_state, kinds):
-        rule = "be None, an integer or a NumPy random generator"
-        raise ParameterError("random_state", rule, type(random_state).__name__)
-    if isinstance(random_state, int | np.integer) and random_state < 0:
-        raise ParameterError("random_state", "not be negative", random_state)
+    known, rule = isinstance(random_state, kinds), "be None, an integer or a NumPy random generator"
+    require(known and not isinstance(random_state, bool), "random_state", rule, type(random_state).__name__)
+    whole = isinstance(random_state, int | np.integer)
+    require(not whole or random_state >= 0, "random_state", "not be negative", random_state)
     warn_caller(
         "random_state makes the result reproducible, and therefore not private; leave it out for a release",
         NotPrivateWarning,

@@ -6,7 +6,7 @@ point, with Lᶠ, zᶠ, μᶠ integers within one unit of 2^q·L, 2^p·z, 2^(p+q
     | 2^(p+q)·(μ + Lz)ᵢ − (μᶠ + Lᶠzᶠ)ᵢ |  ≤  Eᵢ = Σⱼ |Lᶠᵢⱼ| + Σⱼ |zᶠⱼ| + d + 1,
 
 because (Lᶠ + a)(zᶠ + b) − Lᶠzᶠ = Lᶠb + azᶠ + ab with |a|, |b| ≤ 1. If both ends of this interval round to the same
-integer, that integer is the answer. Otherwise p and q grow by 64 until they do, with further digits of the same reals.
+integer, that integer is the answer. Otherwise p and q grow by 64 until all do, with further digits of the same reals.
 A tie has probability zero. No number on this path is a float.
 """
 
@@ -191,44 +191,17 @@ def _draw_columns(mean: ExactArray, root: CovarianceRoot, count: int, exponent: 
     # E is 2^-p·Σ|L| + 2^-q·Σ|z| in real units; Σ|z| is about d. Both parts start near 2^-margin of the grid.
     p = max(_MARGIN_BITS - exponent + root.row_sum_bits, _MARGIN_BITS)
     q = max(_MARGIN_BITS - exponent + d.bit_length(), _MARGIN_BITS)
-    L = root.fixed_point(q)
-    z = np.array(normals.fixed_point(range(d * count), p), dtype=object).reshape(d, count)
-    centre = np.broadcast_to(mean.fixed_point(p + q), (d, count))
-    lower, upper = _round_interval(_product(L, z) + centre, _error(L, z), p + q + exponent)
-    for i, c in np.argwhere(lower != upper).tolist():
-        one = ExactArray(mean.numerators[i : i + 1, [c if mean.shape[1] > 1 else 0]], mean.denominator)
-        lower[i, c] = _resolve(one, root, normals, i, range(c, d * count, count), (p, q, exponent))
-    return lower
-
-
-def _resolve(
-    mean: ExactArray, root: CovarianceRoot, normals: LazyNormals, i: int, column: range, digits: tuple[int, int, int]
-) -> int:
-    """Refine one entry until its interval lies between two rounding boundaries."""
-    p, q, exponent = digits
     while True:
-        p, q = p + _MORE_BITS, q + _MORE_BITS
-        L = root.fixed_point(q)[i : i + 1]
-        z = np.array(normals.fixed_point(column, p), dtype=object).reshape(-1, 1)
-        lower, upper = _round_interval(L @ z + mean.fixed_point(p + q), _error(L, z), p + q + exponent)
-        if lower.item() == upper.item():
-            return int(lower.item())
-
-
-def _error(L: NDArray[Any], z: NDArray[Any]) -> NDArray[Any]:
-    """Return E of the module's formula, in units of 2^-(p+q)."""
-    return np.asarray(abs(L).sum(axis=1)[:, None] + abs(z).sum(axis=0) + L.shape[1] + 1, dtype=object)
-
-
-def _round_interval(centre: NDArray[Any], error: NDArray[Any], shift: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """⌊x/2^shift + ½⌋ at both ends of centre ± error."""
-    half = 1 << (shift - 1)
-    return (centre - error + half) >> shift, (centre + error + half) >> shift
-
-
-def _product(L: NDArray[Any], z: NDArray[Any]) -> NDArray[Any]:
-    entries = (fmpz_mat(L.tolist()) * fmpz_mat(z.tolist())).entries()
-    return np.array([int(e) for e in entries], dtype=object).reshape(len(L), -1)
+        L = root.fixed_point(q)
+        z = np.array(normals.fixed_point(range(d * count), p), dtype=object).reshape(d, count)
+        product = np.array([int(e) for e in (fmpz_mat(L.tolist()) * fmpz_mat(z.tolist())).entries()], dtype=object)
+        centre = product.reshape(d, count) + np.broadcast_to(mean.fixed_point(p + q), (d, count))
+        error = abs(L).sum(axis=1)[:, None] + abs(z).sum(axis=0) + d + 1  # E, in units of 2^-(p+q)
+        shift = p + q + exponent
+        lower, upper = ((end + (1 << (shift - 1))) >> shift for end in (centre - error, centre + error))
+        if np.array_equal(lower, upper):
+            return np.asarray(lower, dtype=object)
+        p, q = p + _MORE_BITS, q + _MORE_BITS  # about once in 2³⁹ entries
 
 
 def _exponent(grid: Any) -> int:

@@ -61,7 +61,7 @@ def test_local_schedulers(rows: np.ndarray) -> None:
 
 def test_bad_collections_are_refused(rows: np.ndarray) -> None:
     text = dask.dataframe.from_pandas(pd.DataFrame({"a": [1.0], "name": ["x"]}), npartitions=1)
-    with pytest.raises(ParameterError, match="column 'name' must hold real numbers"):
+    with pytest.raises(ParameterError, match="column 'name' must hold real numbers; got a type of dask"):
         exact_gram(text, row_norm_bound=1.0)
     with pytest.raises(ParameterError, match="two-dimensional dask array"):
         exact_gram(dask.array.zeros(3), row_norm_bound=1.0)

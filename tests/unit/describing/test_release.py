@@ -90,15 +90,14 @@ def test_sums_of_records_are_the_sums_of_records_read_alone(tmp_path):
     assert (sums({k: v[order] for k, v in data.items()}, 1) == alone).all()
 
 
-def test_files_frames_and_dask_give_the_same_sums(tmp_path):
-    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+def test_files_and_frames_give_the_same_sums(tmp_path):
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"age": [1.0, 50.0, None], "cost": [2.0, 3.0, 4.0], "ward": ["A", None, "C"]})
     frame = frame.assign(smoker=[True, False, True], life=[0.1, 0.2, 0.3])
     frame.to_csv(tmp_path / "t.csv", index=False)
     whole = sums(frame, 1)
     table = open_table(tmp_path / "t.csv", header=True)
     assert (sums(table, 1) == whole).all()
-    assert (sums(dd.from_pandas(frame, npartitions=2), 1) == whole).all()
 
 
 def test_all_releases_together_are_one_certified_composition():
@@ -142,10 +141,10 @@ def test_no_task_holds_the_table(monkeypatch):
         return reduced(self, each, join)
 
     monkeypatch.setattr(partitions, "reduced", noted)
-    ward = ["A"] * 9 + ["a marked cell"]
-    frame = pd.DataFrame({"age": 1.0, "cost": 2.0, "ward": ward, "smoker": True, "life": 0.5})
+    frame = pd.DataFrame({"age": 1.0, "ward": [1] * 9 + [2], "note": ["x"] * 9 + ["a marked cell"]})
+    schema = ndis.Schema({"age": (0, 100), "ward": [1, 2]})
     with pytest.importorskip("dask").config.set(scheduler="synchronous"):
-        ndis.describe(dd.from_pandas(frame, npartitions=2), schema=SCHEMA, epsilon=1.0, delta=1e-6)
+        ndis.describe(dd.from_pandas(frame, npartitions=2), schema=schema, epsilon=1.0, delta=1e-6)
     assert len(tasks) == 6
     assert not any(b"a marked cell" in task for task in tasks)
 

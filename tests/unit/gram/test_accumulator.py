@@ -122,5 +122,5 @@ def test_merging_with_itself_doubles(rows: int) -> None:
 
 def test_masked_blocks_are_refused() -> None:
     accumulator = GramAccumulator(RowLayout(features=2, row_norm_bound=1.0))
-    with pytest.raises(ParameterError, match="block must be a NumPy array"):
+    with pytest.raises(ParameterError, match="be a plain array; got a masked array"):
         accumulator.update(np.ma.masked_array([[0.5, 0.25]], mask=[[True, False]]))

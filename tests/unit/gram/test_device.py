@@ -1,8 +1,7 @@
 """The device engine: its own logic on a small stand-in for torch, and on torch itself where that is installed.
 
-The stand-in runs copies on a side stream as late as it may: only when an event that follows them is waited for, so a
-block used too early gives wrong bits. A buffer is in flight until the *host* has waited for its copy, and refilling it
-before that fails.
+The stand-in runs copies on a side stream as late as it may: only when another stream waits for it, so a block used too
+early gives wrong bits. A block that is in use must have been recorded on the stream that uses it.
 """
 
 from __future__ import annotations
@@ -32,14 +31,31 @@ class Tensor(np.ndarray):
 
     device = Device("cpu")
     pinned = False
+    late = False  # whether a side stream fills it
 
     def __array_finalize__(self, base: Any) -> None:
         self.device, self.pinned = getattr(base, "device", Device("cpu")), getattr(base, "pinned", False)
 
-    def to(self, target: Any) -> Tensor:
+    def to(self, target: Any, non_blocking: bool = False) -> Tensor:
+        if isinstance(target, Device) and target == self.device:
+            return self
         moved = self.copy() if isinstance(target, Device) else self.astype(target)
         moved.device = target if isinstance(target, Device) else self.device
+        if non_blocking:
+            assert self.pinned, "only a copy of pinned memory runs beside others"
+            STREAMS[-1].queue.append((moved, self.copy()))
+            moved[...], moved.late = 77, True
+        assert not self.late or any(self is block for block in RECORDED), "its memory may be taken while it is used"
         return moved
+
+    def pin_memory(self) -> Tensor:
+        assert self.device.type == "cpu"
+        pinned = self.copy()
+        pinned.pinned = True
+        return pinned
+
+    def record_stream(self, stream: Any) -> None:
+        RECORDED.append(self)
 
     def view(self, *shape: Any) -> Any:
         return self.reshape(shape) if isinstance(shape[0], int) else super().view(*shape)
@@ -50,15 +66,6 @@ class Tensor(np.ndarray):
     def zero_(self) -> None:
         self[...] = 0
 
-    def copy_(self, source: Tensor, non_blocking: bool = False) -> Tensor:
-        if non_blocking and STREAMS[-1] is not None:
-            STREAMS[-1].queue.append(Copy(self, source))
-            IN_FLIGHT.append(STREAMS[-1].queue[-1])
-        else:
-            assert not any(np.shares_memory(self, copy.source) for copy in IN_FLIGHT), "refilled while in flight"
-            np.copyto(self, source)
-        return self
-
     def cpu(self) -> Tensor:
         return self
 
@@ -68,47 +75,19 @@ class Tensor(np.ndarray):
     def is_complex(self) -> bool:
         return self.dtype.kind == "c"
 
-    def is_pinned(self) -> bool:
-        return self.pinned
-
-    def is_contiguous(self) -> bool:
-        return self.flags.c_contiguous
-
-
-class Copy:
-    def __init__(self, target: np.ndarray, source: np.ndarray) -> None:
-        self.target, self.source = target, source
-
 
 STREAMS: list[Any] = [None]
-IN_FLIGHT: list[Copy] = []
-
-
-class Event:
-    def __init__(self) -> None:
-        self.copies: list[Copy] = []
-
-    def record(self, stream: Any) -> None:
-        self.copies, stream.queue = stream.queue, []
-
-    def run(self) -> None:
-        for copy in self.copies:
-            np.copyto(copy.target, copy.source)
-
-    def synchronize(self) -> None:
-        self.run()
-        IN_FLIGHT[:] = [copy for copy in IN_FLIGHT if copy not in self.copies]
+RECORDED: list[Tensor] = []
 
 
 class Stream:
     def __init__(self, device: Any = None) -> None:
-        self.queue: list[Copy] = []
+        self.queue: list[tuple[Tensor, Tensor]] = []
 
-    def wait_stream(self, other: Any) -> None:
-        pass
-
-    def wait_event(self, event: Event) -> None:
-        event.run()
+    def wait_stream(self, other: Stream) -> None:
+        for target, source in other.queue:
+            np.copyto(target, source)
+        other.queue.clear()
 
 
 @contextmanager
@@ -140,7 +119,6 @@ def standin() -> ModuleType:
     processors = SimpleNamespace(multi_processor_count=12)
     cuda = SimpleNamespace(
         Stream=Stream,
-        Event=Event,
         stream=stream,
         current_stream=lambda device: Stream(),
         get_device_properties=lambda device: processors,
@@ -155,7 +133,7 @@ def standin() -> ModuleType:
 @pytest.fixture
 def fake_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     torch = standin()
-    IN_FLIGHT.clear()
+    RECORDED.clear()
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr("ndis.gram.device._BLOCK_ENTRIES", 400)  # many small blocks
     monkeypatch.setattr("ndis.gram.device._RESIDENT_ENTRIES", 700)
@@ -215,16 +193,15 @@ def test_sums_beyond_int64_leave_the_device_in_time(fake_torch: ModuleType) -> N
     ones = np.ones((32, 1))
     for _ in range(3):
         accumulator.update(ones)
-        accumulator._engine._int64_rows += 2**14  # as if that many rows had gone by
+        accumulator._rows_there += 2**14  # as if that many rows had gone by
     assert accumulator.finish().integers.tolist() == [[96 * 4**24]]
-    assert accumulator._engine._spilled
 
 
 def test_shapes_are_checked(fake_torch: ModuleType) -> None:
     accumulator = GramAccumulator(RowLayout(2, 1.0), device="cuda")
-    with pytest.raises(ParameterError, match="block must be a real matrix with 2 column"):
+    with pytest.raises(ParameterError, match="be matrices of 2 column"):
         accumulator.update(fake_torch.from_numpy(np.zeros((3, 3))))
-    with pytest.raises(ParameterError, match="block must be a matrix with 2 column"):
+    with pytest.raises(ParameterError, match="be matrices of 2 column"):
         accumulator.update(np.zeros((3, 3)))
 
 

@@ -162,13 +162,13 @@ def test_public_parameters_are_checked(options: dict[str, object], message: str)
 def test_blocks_are_checked_by_shape_and_type() -> None:
     accumulator = GramAccumulator(RowLayout(2, 1.0))
     for block, message in [
-        (np.zeros((3, 3)), "block must be a matrix with 2 column"),
-        (np.zeros(3), "got 1 dimension"),
+        (np.zeros((3, 3)), "be matrices of 2 column"),
+        (np.zeros(3), "be matrices of 2 column"),
         (np.zeros((3, 2), dtype=complex), "real numbers of at most 64 bits; got dtype complex128"),
         (np.zeros((3, 2), dtype=np.longdouble), "real numbers of at most 64 bits"),
         ([[1.0, 2.0]], "block must be a NumPy array; got list"),
     ]:
         with pytest.raises(ParameterError, match=message):
             accumulator.update(block)
-    with pytest.raises(ParameterError, match="targets must be 0 column"):
+    with pytest.raises(ParameterError, match="be matrices of 2 column"):
         accumulator.update(np.zeros((3, 2)), np.zeros((3, 1)))

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ndis._exact import ExactArray
 from ndis.errors import ParameterError
-from ndis.gram import exact_gram, sums
+from ndis.gram import accumulator, device, exact_gram
 from ndis.gram.sums import RecordSums, TermSums
 from ndis.gram.terms import exponential, probabilities
 
@@ -173,9 +173,9 @@ def test_every_source_and_engine_has_the_same_gradients(tmp_path):
 def test_the_length_of_a_block_changes_no_bit(entries, compute, monkeypatch):
     data = records() if compute is linear else labelled()
     expected = compute(data)
-    monkeypatch.setattr(sums, "own_tile_entries", lambda width: entries)
+    monkeypatch.setattr(accumulator, "own_tile_entries", lambda width: entries)
     assert compute(data) == expected
-    monkeypatch.setattr(sums, "_DEVICE_ROWS", entries)
+    monkeypatch.setattr(device, "_RESIDENT_ENTRIES", entries)
     assert compute(data, device=DEVICE) == expected
 
 
@@ -200,7 +200,7 @@ def test_sums_beyond_int64_become_python_integers():
     for _ in range(30):
         total.merge(pickle.loads(pickle.dumps(total)))
     assert total.integers()[0] > 2**63
-    assert total.integers()[0] == 2**30 * one_accumulator(sums_, x, y).integers()[0]
+    assert total.integers()[0] == 2**30 * int(one_accumulator(sums_, x, y).integers()[0])
     assert once.records == 1
 
 

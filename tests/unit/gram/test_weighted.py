@@ -14,7 +14,7 @@ from ndis.errors import ParameterError
 from ndis.gram import host
 from ndis.gram.sums import RecordSums
 from ndis.gram.terms import gradient_rule
-from ndis.gram.weighted import WeightedAccumulator
+from ndis.gram.weighted import WeightedAccumulator, halved
 from ndis.learn._logistic_regression import calibrated_gradients
 from ndis.mechanisms.gaussian import unit_noise
 
@@ -95,12 +95,12 @@ def test_accumulators_merge_and_pickle():
     x, y = labelled()
     sums = RecordSums((x, y), **PUBLIC)
     rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, edges=())
-    left, right = (WeightedAccumulator(sums._tile, sums.layout, rule, device) for device in (None, DEVICE))
+    left, right = (WeightedAccumulator(sums._tile, halved(sums.layout), rule, device) for device in (None, DEVICE))
     coded = np.where(np.isin(y, (0, 1)), y, np.nan)[:, None]
     left.update(x[:1000], coded[:1000])
     right.update(x[1000:], coded[1000:])
     left.merge(pickle.loads(pickle.dumps(right)))
-    assert left.finish().integers.tolist() == integers((x, y))
+    assert left.finish()[0].integers.tolist() == integers((x, y))
 
 
 def test_two_classes_and_a_theta_are_needed():

@@ -260,7 +260,7 @@ class TestRidge:
         assert model.predict(x).shape == (len(x), 2)
         assert model.score(x, np.c_[y, -y], public=True) > 0.9
 
-    @pytest.mark.parametrize("form", [sparse.csr_array, sparse.coo_matrix, np.asfortranarray])
+    @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, np.asfortranarray])
     def test_forms_of_rows(self, form, records, seeded):
         x, y = records
         np.testing.assert_array_equal(

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
@@ -27,6 +27,7 @@ class _AnyColumn:
     kinds: ClassVar[tuple[str, ...]]
     numeric: ClassVar[bool] = False
     squared_norm: ClassVar[int] = 1  # no encoded cell has a larger one
+    _pair: ClassVar[tuple[float, float] | None] = None  # the two values of an encoded column that has no more
     centre: Any
     half_width: Any
 
@@ -40,7 +41,7 @@ class _AnyColumn:
 
     def two_values(self) -> tuple[tuple[float, float] | None, ...]:
         """Return the two values of every encoded column, or None if it has more."""
-        return (None,) * len(self.labels(""))
+        return (self._pair,) * len(self.labels(""))
 
     def read(self, cells: Cells) -> Floats:
         """Return the values of the cells, and NaN where a cell is missing."""
@@ -78,8 +79,7 @@ class _Range(_AnyColumn):
         low, high, fill = self._ends
         if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
             raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
-        if fill is not None and not low <= fill <= high:
-            raise ParameterError("fill", f"lie between {low!r} and {high!r}", fill)
+        require(fill is None or low <= fill <= high, "fill", f"lie between {low!r} and {high!r}", fill)
 
     def _checked(self, name: str, value: Any) -> Any:
         """Return an end or the fill, if it is of the kind of the column."""
@@ -157,10 +157,8 @@ class Number(_Range):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.degree) is not int or self.degree not in (1, 2):
-            raise ParameterError("degree", "be 1 or 2", repr(self.degree))
-        if type(self.indicator) is not bool:
-            raise ParameterError("indicator", "be true or false", repr(self.indicator))
+        require(type(self.degree) is int and self.degree in (1, 2), "degree", "be 1 or 2", repr(self.degree))
+        require(type(self.indicator) is bool, "indicator", "be true or false", repr(self.indicator))
         if self.indicator and self.fill is None:
             object.__setattr__(self, "fill", self.centre)
 
@@ -202,8 +200,30 @@ class Number(_Range):
         return np.where(np.isfinite(values), values, np.nan)
 
 
+class _Listed(_AnyColumn):
+    """A cell is one of some values, and reads as its number among them."""
+
+    values: tuple[Any, ...]
+    fill: Any
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the values as texts."""
+        return tuple(str(text_of(value)) for value in self.values)
+
+    def _filled(self, values: Floats) -> Floats:
+        """Put the number of the fill, if there is one, where a cell is missing."""
+        fill = math.nan if self.fill is None else float(self.texts.index(str(text_of(self.fill))))
+        return np.where(np.isnan(values), fill, values)
+
+    def codes(self, values: Floats) -> Floats:
+        """Return the number of the value; NaN where a cell is not listed, or missing without fill."""
+        filled = self._filled(values)
+        return np.where(filled == UNKNOWN, np.nan, filled)
+
+
 @dataclass(frozen=True)
-class Boolean(_AnyColumn):
+class Boolean(_Listed):
     """A boolean is true or false: booleans, 0 and 1, or the texts true, false, yes, no, t, f, y, n in any case.
 
     Parameters
@@ -220,17 +240,12 @@ class Boolean(_AnyColumn):
     fill: bool | None = None
 
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
-    centre = 0.5
-    half_width = 0.5
+    centre = half_width = 0.5
+    _pair = (-1.0, 1.0)
     values = (False, True)
 
-    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
-        """Return the two encoded values."""
-        return ((-1.0, 1.0),)
-
     def __post_init__(self) -> None:
-        if self.fill is not None and type(self.fill) is not bool:
-            raise ParameterError("fill", "be true or false", repr(self.fill))
+        require(self.fill is None or type(self.fill) is bool, "fill", "be true or false", repr(self.fill))
 
     def read(self, cells: Cells) -> Floats:
         """Return 1 and 0, and NaN where a cell is neither true nor false."""
@@ -239,10 +254,6 @@ class Boolean(_AnyColumn):
     def encode_values(self, values: Floats) -> Floats:
         """Encode what `read` returned."""
         return (2.0 * self.codes(values) - 1.0).reshape(-1, 1)
-
-    def codes(self, values: Floats) -> Floats:
-        """0 and 1, or NaN, from what `read` returned."""
-        return np.where(np.isnan(values), np.nan if self.fill is None else float(self.fill), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -273,8 +284,7 @@ class Date(_Range):
     kinds = ("date", "text", "cells", "objects", "texts")
 
     def _checked(self, name: str, value: Any) -> Any:
-        if not isinstance(value, date):
-            raise ParameterError(name, "be a date", repr(value))
+        require(isinstance(value, date), name, "be a date", repr(value))
         return value
 
     def read(self, cells: Cells) -> Floats:
@@ -283,7 +293,7 @@ class Date(_Range):
 
 
 @dataclass(frozen=True)
-class Category(_AnyColumn):
+class Category(_Listed):
     """One of a public list of values; each becomes a column.
 
     Parameters
@@ -306,6 +316,7 @@ class Category(_AnyColumn):
     kinds = ("number", "boolean", "text", "cells", "objects", "texts")
     centre = 0.0
     half_width = 1.0
+    _pair = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         given: Any = self.values
@@ -313,26 +324,14 @@ class Category(_AnyColumn):
             raise ParameterError("values", "be a list of categories", repr(given))
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
         texts = [text_of(value) if isinstance(value, str | int) else None for value in values]
-        if not texts or not all(texts):
-            raise ParameterError("values", "be texts, whole numbers or booleans, at least one", repr(given))
-        if len(set(texts)) < len(texts):
-            raise ParameterError("values", "name each category once", repr(given))
+        require(texts and all(texts), "values", "be texts, whole numbers or booleans, at least one", repr(given))
+        require(len(set(texts)) == len(texts), "values", "name each category once", repr(given))
         object.__setattr__(self, "values", values)
-        if self.fill is not None and text_of(self.fill) not in texts:
-            raise ParameterError("fill", "be one of the categories", repr(self.fill))
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """Return the values as texts."""
-        return tuple(str(text_of(value)) for value in self.values)
+        require(self.fill is None or text_of(self.fill) in texts, "fill", "be one of the categories", repr(self.fill))
 
     def labels(self, name: str) -> tuple[str, ...]:
         """Return the names of the encoded columns."""
         return tuple(f"{name}={text}" for text in self.texts)
-
-    def two_values(self) -> tuple[tuple[float, float] | None, ...]:
-        """Return the two values of every encoded column."""
-        return ((0.0, 1.0),) * len(self.values)
 
     def read(self, cells: Cells) -> Floats:
         """Return the number of each cell's category from 0 on; −1 where it is not listed, NaN where it is missing."""
@@ -358,16 +357,6 @@ class Category(_AnyColumn):
         missing = np.flatnonzero(np.isnan(filled))
         columns[:, missing] = np.nan
         return columns.T
-
-    def codes(self, values: Floats) -> Floats:
-        """Return the number of the category; NaN where a cell is not listed, or missing without fill."""
-        filled = self._filled(values)
-        return np.where(filled == UNKNOWN, np.nan, filled)
-
-    def _filled(self, values: Floats) -> Floats:
-        if self.fill is None:
-            return values
-        return np.where(np.isnan(values), float(self.texts.index(str(text_of(self.fill)))), values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -424,9 +413,9 @@ def as_column(name: str, spec: Any) -> Column:
 
 
 def _from_mapping(name: str, spec: Mapping[str, Any]) -> Column:
-    if PLACEHOLDER in (spec.get("low"), spec.get("high")) or spec.get("categories") == [PLACEHOLDER]:
-        remedy = "replace each ? by what is known without looking at the data, or delete the line"
-        raise ParameterError(f"column {name!r}", "be filled in", "a template", remedy)
+    filled = PLACEHOLDER not in (spec.get("low"), spec.get("high")) and spec.get("categories") != [PLACEHOLDER]
+    remedy = "replace each ? by what is known without looking at the data, or delete the line"
+    require(filled, f"column {name!r}", "be filled in", "a template", remedy)
     keys = set(spec)
     further = {"degree", "indicator"} & keys
     if keys <= {"low", "high", "fill", "degree", "indicator"} and {"low", "high"} <= keys:
@@ -460,6 +449,5 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     column = as_column(as_name(name), spec)
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
-    if column.squared_norm > 1:
-        raise ParameterError("target", "have degree 1 and no indicator", repr(column))
+    require(column.squared_norm <= 1, "target", "have degree 1 and no indicator", repr(column))
     return name, column

@@ -28,7 +28,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from ndis._files import write_file
-from ndis._validate import as_scalar, warn_caller
+from ndis._validate import as_scalar, require, warn_caller
 from ndis.data.cells import Cells, Floats
 from ndis.data.opening import open_for
 from ndis.data.schema.columns import Boolean, Category, Column, Number, as_column, as_name, as_target, box_norm
@@ -89,8 +89,7 @@ class Schema:
             raise ParameterError("columns", "give different names to the encoded columns", repr(sorted(labels)))
         box = box_norm(read)
         bound = box if row_norm_bound is None else as_scalar("row_norm_bound", row_norm_bound)
-        if not 0 < bound <= box:
-            raise ParameterError("row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
+        require(0 < bound <= box, "row_norm_bound", f"be positive and at most {box!r}, the norm of the box", bound)
         self.__dict__.update(columns=MappingProxyType(read), target_name=target_name, target=target_column)
         self.__dict__["row_norm_bound"] = bound
 
@@ -155,12 +154,10 @@ class Schema:
         """
         if self.target_name is not None:
             raise ParameterError("target", f"be left out, or {self.target_name!r} as the schema says", repr(name))
-        if name not in self.columns:
-            rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
-            raise ParameterError("target", rule, repr(name))
+        rule = f"be a column of the schema, one of {', '.join(map(repr, self.columns))}"
+        require(name in self.columns, "target", rule, repr(name))
         others = {key: column for key, column in self.columns.items() if key != name}
-        if not others:
-            raise ParameterError("target", "leave another column", repr(name))
+        require(others, "target", "leave another column", repr(name))
         bound = self.row_norm_bound if self.row_norm_bound < box_norm(others) else None
         return Schema(others, target=(name, self.columns[name]), row_norm_bound=bound)
 
@@ -236,10 +233,9 @@ class Schema:
         """
         centre, half_width = self.scales()
         rows = np.asarray(encoded, dtype=np.float64)
-        if rows.shape[-1:] != centre.shape:
-            rule = f"have {len(centre)} columns, those of feature_names"
-            remedy = "rows of a sketch are random draws, not records: use release.gram(), and in_units for slopes"
-            raise ParameterError("encoded", rule, f"shape {rows.shape}", remedy)
+        rule = f"have {len(centre)} columns, those of feature_names"
+        remedy = "rows of a sketch are random draws, not records: use release.gram(), and in_units for slopes"
+        require(rows.shape[-1:] == centre.shape, "encoded", rule, f"shape {rows.shape}", remedy)
         return rows * half_width + centre
 
     def preview(self, rows: Any, *, public: bool = False, columns: Any = None, header: bool = False) -> Preview:
@@ -338,16 +334,16 @@ class Schema:
         >>> slope.tolist(), float(constant)
         ([5.0], 250.0)
         """
-        (centre, half_width), (target_centre, target_width) = self.scales(), self.target_scale()
-        given, p = np.asarray(coefficients, dtype=np.float64), len(centre)
+        given, (matrix, shift) = np.asarray(coefficients, dtype=np.float64), self.unit_map()
+        p = len(shift) - 1
         column = given.ndim == 2 and given.shape == (p, 1)
         if not column and (given.ndim not in (1, 2) or given.shape[-1] != p):
             rule = f"have {p} entries, one per encoded column, in a vector, in rows or in one column"
             raise ParameterError("coefficients", rule, f"shape {given.shape}", "leave out the weight of a constant")
-        slopes = (given.T if column else given) / half_width
-        constant = np.asarray(intercept, dtype=np.float64) - slopes @ centre
-        scaled = slopes * target_width
-        return scaled.T if column else scaled, constant * target_width + target_centre
+        slopes = given.T if column else given
+        constant = np.broadcast_to(np.asarray(intercept, dtype=np.float64), slopes.shape[:-1])[..., None]
+        moved = np.concatenate([slopes, constant], axis=-1) @ matrix.T + shift
+        return moved[..., :-1].T if column else moved[..., :-1], moved[..., -1]
 
     # ------------------------------------------------------------------ out and in
 
@@ -397,10 +393,9 @@ class Schema:
         >>> Schema.from_receipt(mechanism.release({"age": [54, 18]}, schema=schema).receipt) == schema
         True
         """
-        text = getattr(receipt, "parameters", {}).get("schema")
-        if not isinstance(text, str):
-            remedy = "release(table, schema=schema) writes it into the receipt"
-            raise ParameterError("receipt", "have the schema of its release", "none", remedy)
+        text: Any = getattr(receipt, "parameters", {}).get("schema")
+        remedy = "release(table, schema=schema) writes it into the receipt"
+        require(isinstance(text, str), "receipt", "have the schema of its release", "none", remedy)
         try:
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:

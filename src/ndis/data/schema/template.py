@@ -6,8 +6,8 @@ import json
 from datetime import date
 from typing import Any
 
+from ndis._validate import require
 from ndis.data.opening import open_table
-from ndis.errors import ParameterError
 
 _LINES = {
     "number": '{ low = "?", high = "?" }',
@@ -66,8 +66,7 @@ def template(data: Any, *, columns: Any = None, header: bool = False, target: st
     table = open_table(data, columns=columns, header=header)
     names = table.names or tuple(map(str, range(table.width)) if columns is None else columns)
     kinds = {name: kind for name, kind in zip(names, table.kinds, strict=True) if name}
-    if target is not None and target not in kinds:
-        raise ParameterError("target", "be a column of the data", repr(target))
+    require(target is None or target in kinds, "target", "be a column of the data", repr(target))
     lines = [_HEAD + "[columns]"]
     for name, stored in kinds.items():
         if name == target:

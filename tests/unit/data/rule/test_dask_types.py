@@ -1,108 +1,206 @@
-"""The declared types of a dask collection decide how cells are read, whatever a partition makes of them."""
+"""A dask collection holds numbers by its declared types, whatever a partition makes of them."""
 
 from __future__ import annotations
 
 import datetime as dt
+import decimal
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-import ndis.data.dask
+from helpers.cases import quick
 from ndis import Schema
 from ndis.data import open_table
-from ndis.data.schema import Date
+from ndis.data.cells import objects
 from ndis.errors import ParameterError
+from ndis.gram import exact_gram
 
-DAY = dt.datetime(2021, 5, 3, 12, 30)
+dask = pytest.importorskip("dask")
+dd = pytest.importorskip("dask.dataframe")
+da = pytest.importorskip("dask.array")
 
-
-def encoded(data: Any, schema: Schema) -> Any:
-    """Return the rows of a collection as the schema encodes them."""
-    return schema.table(data).matrix().arrays()[0]
-
-
-NUMBERED = [
-    np.dtype(t)
-    for t in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
-]
-COLUMN = Schema({"a": ["0", "1", "3", "true", "x"]}), Schema({"a": (0, 5)}), Schema({"a": bool})
+BIG = 2**53 + 1
+SCHEMAS = Schema({"a": (0, 5)}), Schema({"a": ["0", "1", BIG, "true", "x"]}), Schema({"a": bool})
+DECLARED = ("int8", "int64", "uint64", "float32", "float64", "bool")
+FRAMES = (*DECLARED, "Int64", "Float64", "boolean", "int64[pyarrow]", "bool[pyarrow]")
 
 
-@pytest.mark.parametrize("declared", [*NUMBERED, np.dtype(bool)], ids=str)
-def test_a_partition_of_another_type_is_read_alike(declared: Any) -> None:
-    """A null turns a column of integers into floats, one of booleans into objects, and a complex cell any of them."""
-    series = pd.Series([1, 0, 1]).astype(declared)
-    partition = ndis.data.dask._Declared(("a",), (declared,))
-    for schema in COLUMN:
-        expected = partition(series.to_frame("a")).encoded(schema, typed=False).matrix().arrays()[0]
-        for kind in (object, float, complex):
-            other = series.astype(kind)
-            found = partition(other.to_frame("a")).encoded(schema, typed=False).matrix().arrays()[0]
-            assert found.tobytes() == expected.tobytes(), (schema, other.dtype)
+@pytest.fixture(autouse=True)
+def in_this_process() -> Any:
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def collected(partitions: list[Any], declared: Any) -> Any:
+    """Return a collection that declares a type, whatever its partitions have."""
+    pieces = [dask.delayed(lambda piece=piece: piece, pure=False)() for piece in partitions]
+    if isinstance(partitions[0], np.ndarray):
+        strips = [da.from_delayed(p, each.shape, dtype=declared) for p, each in zip(pieces, partitions, strict=True)]
+        return da.concatenate(strips)
+    meta = pd.DataFrame({"a": pd.Series([], dtype=declared)})
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_delayed(pieces, meta=meta, verify_meta=False)
+
+
+def rows_of(partitions: list[Any], declared: Any, schema: Schema) -> list[bytes]:
+    """Return the rows of partitions, each read as a worker reads it."""
+    found = schema.table(collected(partitions[:1], declared)).partitions
+    assert found is not None
+    pieces = [[part] if isinstance(part, np.ndarray) else part for part in partitions]
+    return [row.tobytes() for piece in pieces for row in found.open(piece).matrix().arrays()[0]]
+
+
+# ---------------------------------------------------------------------- hostile partitions
+
+PLAIN: tuple[Any, ...] = (0, 1, 2.5, -0.0, BIG, BIG - 1, -(2**63), 2**64 - 1, 10**400, 1e308, np.inf, None, np.nan)
+PLAIN += (True, False, np.float16(0.5), np.int8(1), np.bool_(True), np.uint64(2**64 - 1), np.float32(0.1))
+WIDE: tuple[Any, ...] = (1 + 0j, 2j, np.complex64(1), np.longdouble("1.5"), np.longdouble("1e4000"), pd.NA)
+WIDE += (decimal.Decimal("1"), decimal.Decimal("0.1"), decimal.Decimal("sNaN"), np.array(1.0), Fraction(1, 2))
+OTHERS: tuple[Any, ...] = ("1", " 2", "x", "true", "", b"1", b"\xff", np.str_("1"), dt.timedelta(1), [1], [[1], [2]])
+OTHERS += ((1, 2), {"a": 1}, np.timedelta64(1, "D"), np.datetime64("2020"), dt.datetime(2020, 1, 1), object())
+OTHERS += (dt.date(1, 1, 1), pd.Timestamp("2020", tz="UTC"), pd.NaT, pd.Period("2020"), pd.Interval(0, 1), float)
+CELLS = (*PLAIN, *WIDE, *OTHERS)
+
+
+def inferred(cells: list[Any]) -> Any:
+    """As pandas finds it in the cells."""
+    return pd.Series(objects(cells)).infer_objects()
+
+
+PARTITIONS: dict[str, Callable[[list[Any]], Any]] = {
+    "objects": lambda cells: pd.Series(objects(cells)),
+    "inferred": inferred,
+    "constructed": lambda cells: pd.Series(list(cells)),
+    "nullable": lambda cells: inferred(cells).convert_dtypes(),
+    "Arrow": lambda cells: inferred(cells).convert_dtypes(dtype_backend="pyarrow"),
+    "categories": lambda cells: inferred(cells).astype("category"),
+    "array of objects": lambda cells: objects(cells)[:, None],
+    "array": lambda cells: np.array([[cell] for cell in cells]),
+}
+NUMERIC = {"array": [cell for cell in CELLS[: -len(OTHERS)] if cell is not pd.NA and cell is not WIDE[9]]}
+
+
+def made(kind: str, cells: list[Any]) -> Any:
+    """Return a partition of these cells, or None where pandas or NumPy make none."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            built = PARTITIONS[kind](cells)
+        except (TypeError, ValueError, ArithmeticError, NotImplementedError, pa.ArrowException):
+            return None
+    return built if isinstance(built, np.ndarray) else built.to_frame("a")
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+@pytest.mark.parametrize("declared", quick(FRAMES, ["int64", "bool", "Int64"]))
+def test_a_cell_is_read_alike_alone_and_among_any_others(kind: str, declared: Any) -> None:
+    """A null made floats or objects of integers, a complex cell made numbers complex, and a text made them objects."""
+    if "array" in kind and declared not in DECLARED:
+        pytest.skip("pandas only")
+    cells = NUMERIC.get(kind, list(CELLS))
+    single = [(cell, part) for cell in cells if (part := made(kind, [cell])) is not None]
+    assert len(single) > len(cells) * 0.7
+    rng = np.random.default_rng(0)
+    groups = [[0], *([i, 0, 1, i] for i in range(len(single)))]
+    groups += [rng.permutation(len(single))[:n].tolist() for n in (3, 5, 9, 20) for _ in range(6)]
+    parts = [(group, made(kind, [single[i][0] for i in group])) for group in groups]
+    built = [(group, part) for group, part in parts if part is not None]
+    assert len(built) > len(groups) * 0.5
+    with np.errstate(all="raise"):
+        for schema in SCHEMAS:
+            alone = rows_of([part for _, part in single], declared, schema)
+            found = rows_of([part for _, part in built], declared, schema)
+            flat = [(i, group) for group, _ in built for i in group]
+            for (i, group), row in zip(flat, found, strict=True):
+                assert row == alone[i], (single[i][0], [single[j][0] for j in group])
+
+
+def test_what_a_cell_of_a_partition_means() -> None:
+    """A number or a boolean counts, as its nearest float64; anything else is no number."""
+    cells = [*PLAIN, *WIDE, *OTHERS]
+    (read,) = open_table(collected([pd.DataFrame({"a": objects(cells)})], "float64")).matrix().arrays()
+    values = dict(zip(map(repr, cells), read[:, 0].tolist(), strict=True))
+    assert values[repr(BIG)] == 2.0**53
+    assert values["True"] == values["(1+0j)"] == values["Decimal('1')"] == 1.0
+    assert values["Decimal('0.1')"] == 0.1
+    assert values[repr(np.longdouble("1e4000"))] == np.inf
+    assert np.isnan([values[repr(cell)] for cell in (*OTHERS, None, 10**400, 2j, Fraction(1, 2))]).all()
+
+
+@pytest.mark.parametrize("kind", ["U3", "M8[ns]", "m8[s]", "S2", "V4"])
+def test_the_type_of_a_partition_decides_about_no_error(kind: str) -> None:
+    """Which types a partition has depends on its cells: an error would tell about them."""
+    block = np.zeros((3, 1), dtype=kind)
+    (read,) = open_table(collected([np.ones((2, 1)), block], "float64")).matrix().arrays()
+    assert np.isnan(read).ravel().tolist() == [False] * 2 + [True] * 3
+    if kind != "V4":
+        frames = [pd.DataFrame({"a": [1.0]}), pd.DataFrame({"a": block[:, 0]})]
+        (read,) = open_table(collected(frames, "float64")).matrix().arrays()
+        assert np.isnan(read).ravel().tolist() == [False] + [True] * 3
+
+
+def test_blocks_side_by_side_keep_their_own_types() -> None:
+    """dask would join them by their types, which may depend on a cell."""
+    left, right = np.array([[BIG - 1], [1]]), objects([True, "x"])[:, None]
+    lazy = [da.from_delayed(dask.delayed(lambda b=block: b)(), (2, 1), dtype=float) for block in (left, right)]
+    (read,) = open_table(da.concatenate(lazy, axis=1)).matrix().arrays()
+    np.testing.assert_array_equal(read, [[BIG - 1, 1.0], [1.0, np.nan]])
+
+
+# ---------------------------------------------------------------------- declared types
+
+REFUSED = ["object", "string", "str", "category", "datetime64[ns]", "timedelta64[ns]", "complex128", "string[pyarrow]"]
+
+
+@pytest.mark.parametrize("declared", [*REFUSED, "datetime64[ns, UTC]", "period[D]", pd.ArrowDtype(pa.decimal128(5))])
+def test_a_column_of_another_declared_type_is_refused_if_it_is_wanted(declared: Any) -> None:
+    """dask and pandas infer the types of text per partition, and no check can see all that do."""
+    parts = [pd.DataFrame({"n": [0.5, 2.0], "a": pd.Series([None, None], dtype="object")})]
+    meta = pd.DataFrame({"n": pd.Series([], dtype=float), "a": pd.Series([], dtype=declared)})
+    with dask.config.set({"dataframe.convert-string": False}):
+        data = dd.from_delayed([dask.delayed(part) for part in parts], meta=meta, verify_meta=False)
+    words = "must hold .*; got a type of dask that is no number or boolean .give the paths of its files"
+    for schema in (*SCHEMAS, Schema({"a": (dt.date(2020, 1, 1), dt.date(2030, 1, 1))})):
+        with pytest.raises(ParameterError, match="column 'a' " + words):
+            schema.table(data)
+    with pytest.raises(ParameterError, match="column 'a' " + words):
+        exact_gram(data, row_norm_bound=1.0)
+    assert exact_gram(data, row_norm_bound=4.0, columns=["n"]).to_float().round(3).tolist() == [[4.25]]
+    assert Schema({"n": (0, 4)}).encode(data).ravel().tolist() == [-0.75, 0.0]
+
+
+@pytest.mark.parametrize("kind", ["U3", "O", "M8[s]", "c16"])
+def test_an_array_of_another_declared_type_is_refused(kind: str) -> None:
+    data = da.zeros((2, 1), chunks=1, dtype=kind)
+    with pytest.raises(ParameterError, match="no number or boolean"):
+        exact_gram(data, row_norm_bound=1.0)
+
+
+def test_booleans_are_listed_values() -> None:
+    frame = pd.DataFrame({"a": [True, False], "ward": [2, 3]})
+    schema = Schema({"a": ["true", "false"], "ward": [2, 3]})
+    assert schema.encode(dd.from_pandas(frame, npartitions=2)).tolist() == schema.encode(frame).tolist()
 
 
 def test_a_reader_that_infers_types_is_refused(tmp_path: Path) -> None:
-    """One more line made another type of all lines of its block: 007 was a text before, and the number 7 after."""
-    dd = pytest.importorskip("dask.dataframe")
-    (tmp_path / "rows.csv").write_text("a\n" + "007\n" * 9)
+    """It raises where a later cell fits the first ones not: a record would decide between a release and an error."""
+    (tmp_path / "rows.csv").write_text("a\n" + "7\n" * 9)
     (tmp_path / "rows.json").write_text('{"a": 1}\n' * 9)
-    text = dd.read_csv(str(tmp_path / "rows.csv"), dtype=str)
     lines = dd.read_json(str(tmp_path / "rows.json"), lines=True)
-    found = dd.from_map(lambda k: pd.DataFrame({"a": ["x"]}), [0], meta={"a": object})  # turned into strings by dask
-    for data in (text, text[["a"]], lines, found):
-        with pytest.raises(ParameterError, match="data must come from a reader of dask that infers no types"):
+    for data in (dd.read_csv(str(tmp_path / "rows.csv")), dd.read_csv(str(tmp_path / "rows.csv"))[["a"]], lines):
+        with pytest.raises(ParameterError, match="data must come from no reader of dask that infers types"):
             open_table(data, progress=False)
 
 
-@pytest.mark.parametrize("declared", ["float64", "int64", "bool"])
-def test_a_block_that_numpy_turned_into_another_kind_is_refused(declared: str) -> None:
-    """The text of a cell is not the cell: True among texts was "True", which is no number."""
-    array, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
-    for rows in ([[True], ["x"]], [[1], [np.timedelta64(1, "D")]], [[np.longdouble(1)]], [[b"1"]]):
-        block = dask.delayed(np.array)(rows)
-        data = open_table(array.from_delayed(block, (len(rows), 1), dtype=declared), progress=False)
-        with pytest.raises(ParameterError, match="a task that failed"):
-            data.matrix().arrays()
-
-
-def test_the_longest_text_of_a_block_decides_nothing() -> None:
-    array, dask = pytest.importorskip("dask.array"), pytest.importorskip("dask")
-    for rows in ([["N"]], [["N"], ["no such word"]]):
-        block = dask.delayed(np.array)(rows)
-        data = array.from_delayed(block, (len(rows), 1), dtype="U3")
-        encoded = Schema({"a": ["N", "S"]}).table(data).matrix().arrays()[0]
-        assert encoded[0].tolist() == [1.0, 0.0]
-
-
-KEPT = ["object", "datetime64[ns]", "datetime64[us]", "Int64", "boolean", "Float64", "string", "int64[pyarrow]"]
-
-
-@pytest.mark.parametrize("declared", KEPT)
-def test_a_type_that_holds_nulls_is_that_of_every_partition(declared: str) -> None:
-    """The type of a partition decided: one text among 5000 large floats made texts of them, which no word matched."""
-    dd, dask = pytest.importorskip("dask.dataframe"), pytest.importorskip("dask")
-    dask.config.set(scheduler="synchronous")
-    values = [DAY, None] if "date" in declared else [True, None] if declared == "boolean" else [1, None]
-    frame = pd.DataFrame({"a": pd.Series(values, dtype=object).astype(declared)})
-    schema = Schema({"a": Date(dt.date(2020, 1, 1), dt.date(2030, 1, 1)) if "date" in declared else ["1", "true"]})
-    with dask.config.set({"dataframe.convert-string": False}):
-        for part in (frame, frame[:0], frame.astype("Float64") if "date" not in declared else frame.astype("M8[s]")):
-            data = dd.from_delayed([dask.delayed(part)], meta=frame[:0], verify_meta=False)
-            if part.dtypes.equals(frame.dtypes):
-                assert len(encoded(data, schema)) == len(part)
-            elif declared != "Float64":
-                with pytest.raises(ParameterError, match="a task that failed"):
-                    encoded(data, schema)
-
-
-def test_categories_that_dask_does_not_know_are_refused_by_type() -> None:
-    """pandas finds categories in each partition anew, and takes True and 1 for one of them."""
-    dd = pytest.importorskip("dask.dataframe")
-    frame = pd.DataFrame({"a": pd.Categorical(["x", None])})
-    known = dd.from_pandas(frame, npartitions=1)
-    assert len(encoded(known, COLUMN[0])) == 2
-    with pytest.raises(ParameterError, match=r"column 'a' must hold .*; got unknown categories"):
-        encoded(known.astype("string").astype("category"), COLUMN[0])
+@pytest.mark.parametrize("block", [np.zeros(3), np.zeros((3, 2)), np.ma.masked_array(np.zeros((3, 1))), 1.0])
+def test_a_partition_of_another_shape_is_refused(block: Any) -> None:
+    data = da.from_delayed(dask.delayed(lambda: block)(), (3, 1), dtype=float)
+    with pytest.raises(ParameterError, match="with the columns it declares in every partition; got a task that failed"):
+        exact_gram(data, row_norm_bound=1.0)

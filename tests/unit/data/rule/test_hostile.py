@@ -41,11 +41,6 @@ def test_labels_with_a_foreign_code_are_missing(values: list[Any]) -> None:
     assert all(label is None or label != label for label in labels[1:])
 
 
-@pytest.mark.parametrize("rows", [["x"], ["x", None], ["x", ["flu"]], []])
-def test_with_a_schema_a_list_is_rows_whatever_its_items_are(rows: list[Any]) -> None:
-    assert Schema({"d": ["flu", "cold"]}).encode(rows).shape[0] == len(rows)
-
-
 def test_narrow_floats_do_not_round_the_words() -> None:
     schema = Schema({"c": [70000, 16777217]})
     with warnings.catch_warnings(), np.errstate(all="raise"):
@@ -111,12 +106,7 @@ def test_a_number_that_is_no_character_concerns_its_own_cell_only(order: str) ->
     """NumPy raises where a text holds one."""
     texts = np.array([78, 0x110000, 0xFFFFFFFF, 78], dtype=f"{order}u4").view(f"{order}U1")
     schema = Schema({"a": ["N"]})
-    for data in (
-        texts[:, None],
-        {"a": texts},
-        [texts[i : i + 1] for i in range(4)],
-        [[texts[i : i + 1]] for i in range(4)],
-    ):
+    for data in (texts[:, None], {"a": texts}):
         assert np.isnan(schema.encode(data)).ravel().tolist()[1:3] == [True, True]
     assert schema.encode(texts[:, None]).ravel().tolist()[::3] == [1.0, 1.0]
     assert column_of_cells(texts).tolist() == ["N", None, None, "N"]
@@ -171,14 +161,6 @@ def test_scalars_of_numpy_and_complex_cells_raise_nothing() -> None:
     for read in (number, text_of):
         assert {read(kind(3)) for kind in (float, complex, np.complex64, np.float32)} == {read(3.0)}
     assert cells.numbers(np.array([3, 1 + 2j])).tolist()[0] == 3.0
-
-
-def test_texts_in_dask_arrays_may_hold_any_number() -> None:
-    from dask import array
-
-    texts = np.array([78, 0x110000], dtype=np.uint32).view("U1")[:, None]
-    read = Schema({"a": ["N"]}).table(array.from_array(texts, chunks=(1, 1))).matrix().arrays()[0]
-    assert np.array_equal(read, [[1.0], [np.nan]], equal_nan=True)
 
 
 def test_no_cell_is_read_before_the_budget_covers_the_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
