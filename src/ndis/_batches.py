@@ -239,7 +239,7 @@ class BatchedProfile:
     @property
     def attained(self) -> bool:
         """Say if some neighbours have the losses of this profile. If not, it is only an upper bound."""
-        return all(group.attained for group in self.groups)
+        return all(group.step.attained for group in self.groups if isinstance(group, StepGroup))
 
     def bounds(self, delta: float) -> Enclosure:
         """Return ends between which the smallest ε for `delta` lies, in floats.
@@ -296,9 +296,9 @@ def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float)
     """Return a composition that neighbours attain, with this share of the steps of one kind; None if none is known."""
     parts = []
     for group in groups:
-        if group.attained:
+        if isinstance(group, Group) or group.step.attained:
             parts.append((group.law(order), group.count))
-        elif isinstance(group, StepGroup) and isinstance(group.step, FixedSizeStep):
+        elif isinstance(group.step, FixedSizeStep):
             some = round(share * group.count)
             sides: tuple[tuple[Order, int], ...] = (("remove", some), ("add", group.count - some))
             parts += [(group.step.one_sided(side), count) for side, count in sides]

@@ -68,8 +68,6 @@ class Group:
     rates: tuple[float, ...] = ()
     count: int = 1
 
-    attained: ClassVar[bool] = True
-
     def __post_init__(self) -> None:
         object.__setattr__(self, "add", other_order(self.remove, self.add))
         object.__setattr__(self, "rates", tuple(q for q in map(as_rate, self.rates) if q < 1.0))
@@ -142,11 +140,6 @@ class StepGroup:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "count", as_count("count", self.count))
-
-    @property
-    def attained(self) -> bool:
-        """Say if some neighbours have the losses of these steps. If not, they are only an upper bound."""
-        return self.step.attained
 
     def law(self, order: Order) -> Law:
         """Return the law of one step."""

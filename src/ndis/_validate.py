@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from ndis.errors import ParameterError, PrecisionError
 
 Floats = NDArray[np.float64]
-Numbers = Any  # what a method returns that broadcasts: a float for a float, an array for an array
+Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
+P = ParamSpec("P")
 T = TypeVar("T")
 Adjacency = Literal["add-remove", "replace-one"]
 Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
@@ -236,6 +237,26 @@ def exponential(log_values: float | Floats) -> float | Floats:
     """Return e to each entry, in the same shape; a float for a single number."""
     values = np.exp(log_values)
     return float(values) if np.ndim(values) == 0 else values
+
+
+class Broadcast(Protocol[P]):
+    """This is a method that broadcasts: a float gives a float, an array or a sequence gives an array."""
+
+    @overload
+    def __call__(self, value: float, /, *args: P.args, **options: P.kwargs) -> float: ...
+    @overload
+    def __call__(self, value: Vector, /, *args: P.args, **options: P.kwargs) -> Floats: ...
+    @overload
+    def __call__(self, **named: Any) -> Any: ...
+
+
+class _Method(Protocol[P]):
+    def __get__(self, instance: object, owner: Any = None, /) -> Broadcast[P]: ...
+
+
+def broadcasts(method: Callable[Concatenate[Any, Any, P], float | Floats]) -> _Method[P]:
+    """Tell type checkers that a method is a `Broadcast` over its first argument. Python gets the method unchanged."""
+    return method
 
 
 def as_choice(name: str, value: Any, choices: Sequence[str]) -> Any:

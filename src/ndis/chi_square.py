@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndis._validate import (
     Floats,
-    Numbers,
     as_covariance,
     as_floats,
     as_positive,
@@ -26,6 +26,7 @@ from ndis._validate import (
     as_symmetric,
     as_vector,
     broadcast_vectors,
+    broadcasts,
     exponential,
     require,
     shaped,
@@ -157,15 +158,18 @@ class GeneralizedChiSquare:
 
     # ------------------------------------------------------------------ tails
 
-    def logcdf(self, x: ArrayLike) -> Numbers:
+    @broadcasts
+    def logcdf(self, x: ArrayLike) -> float | Floats:
         """log Pr[W ≤ x]."""
         return self._log_tail(x, upper=False)
 
-    def logsf(self, x: ArrayLike) -> Numbers:
+    @broadcasts
+    def logsf(self, x: ArrayLike) -> float | Floats:
         """log Pr[W > x]."""
         return self._log_tail(x, upper=True)
 
-    def cdf(self, x: ArrayLike) -> Numbers:
+    @broadcasts
+    def cdf(self, x: ArrayLike) -> float | Floats:
         """Pr[W ≤ x], to full relative accuracy; x may be ±inf.
 
         >>> import ndis
@@ -174,7 +178,8 @@ class GeneralizedChiSquare:
         """
         return exponential(self._log_tail(x, upper=False))
 
-    def sf(self, x: ArrayLike) -> Numbers:
+    @broadcasts
+    def sf(self, x: ArrayLike) -> float | Floats:
         """Return Pr[W > x], to full relative accuracy."""
         return exponential(self._log_tail(x, upper=True))
 
@@ -184,14 +189,16 @@ class GeneralizedChiSquare:
 
     # ------------------------------------------------------------------ density
 
-    def logpdf(self, x: ArrayLike) -> Numbers:
+    @broadcasts
+    def logpdf(self, x: ArrayLike) -> float | Floats:
         """Logarithm of the density; +inf if it has a pole there (see `pdf`)."""
         points = as_reals("x", x)
         flat = points.ravel()
         values = self._law.log_density(flat / self._unit, flat == self.shift)
         return shaped(values - math.log(self._unit), points.shape)
 
-    def pdf(self, x: ArrayLike) -> Numbers:
+    @broadcasts
+    def pdf(self, x: ArrayLike) -> float | Floats:
         """Return the density.
 
         Without a Gaussian term it is infinite at `shift` if the dof sum to less than 2, or to 2 with weights of both
@@ -203,11 +210,12 @@ class GeneralizedChiSquare:
         >>> ndis.GeneralizedChiSquare([1.0, -1.0], 1.0).pdf(0.0)
         inf
         """
-        return exponential(self.logpdf(x))
+        return exponential(self.logpdf(x=x))
 
     # ------------------------------------------------------------------ quantiles
 
-    def ppf(self, probability: ArrayLike) -> Numbers:
+    @broadcasts
+    def ppf(self, probability: ArrayLike) -> float | Floats:
         """The x with cdf(x) = probability; the ends of the support at 0 and 1.
 
         >>> import ndis
@@ -219,7 +227,8 @@ class GeneralizedChiSquare:
         """
         return self._quantiles(probability, upper=False)
 
-    def isf(self, probability: ArrayLike) -> Numbers:
+    @broadcasts
+    def isf(self, probability: ArrayLike) -> float | Floats:
         """The x with sf(x) = probability; the ends of the support at 1 and 0."""
         return self._quantiles(probability, upper=True)
 
@@ -263,7 +272,8 @@ class GeneralizedChiSquare:
             return self.shift, self.shift
         return (self.shift if side > 0 else -math.inf), (self.shift if side < 0 else math.inf)
 
-    def cgf(self, s: ArrayLike) -> Numbers:
+    @broadcasts
+    def cgf(self, s: ArrayLike) -> float | Floats:
         """Return the cumulant generating function log E e^{sW} at real s; infinite outside its domain.
 
         >>> import ndis
@@ -276,9 +286,13 @@ class GeneralizedChiSquare:
         values = [law.log_moment(z) if low < z < high else math.inf for z in (points.ravel() * self._unit).tolist()]
         return shaped(np.array(values), points.shape)
 
+    @overload
+    def rvs(self, size: None = None, random_state: int | np.random.Generator | None = None) -> float: ...
+    @overload
+    def rvs(self, size: int | tuple[int, ...], random_state: int | np.random.Generator | None = None) -> Floats: ...
     def rvs(
         self, size: int | tuple[int, ...] | None = None, random_state: int | np.random.Generator | None = None
-    ) -> Numbers:
+    ) -> float | Floats:
         """Random variates of the given shape (a float without one); `random_state` is a seed, a Generator, or None.
 
         >>> import ndis

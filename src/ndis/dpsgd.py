@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ndis._files import check_format, loads, only_keys
 from ndis._search import budget
 from ndis._stages import NEARLY_ALL, SAMPLERS, USUAL, RunSearch, Sampling, Stage, as_plan, as_stage, missing
-from ndis._validate import Adjacency, Numbers, as_count, as_counts, as_one_probability, require, shaped
+from ndis._validate import Adjacency, Floats, as_count, as_counts, as_one_probability, broadcasts, require, shaped
 from ndis._version import __version__
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Attained
@@ -172,11 +172,14 @@ class DPSGD:
         groups = [group for stage, n in self._taken(steps) for group in stage.groups(n)]
         return PrivacyProfile(groups=groups, adjacency=self.adjacency)
 
-    def epsilon(self, delta: ArrayLike) -> Numbers:
+    @broadcasts
+    def epsilon(self, delta: ArrayLike) -> float | Floats:
         """Return the smallest ε for δ, on the safe side. Broadcasts."""
-        return self.profile().epsilon(delta)
+        answer: float | Floats = self.profile().epsilon(delta=delta)
+        return answer
 
-    def delta(self, epsilon: ArrayLike) -> Numbers:
+    @broadcasts
+    def delta(self, epsilon: ArrayLike) -> float | Floats:
         """Return the larger δ(ε) of the two orders, for all steps. Broadcasts; ε may be negative.
 
         >>> import ndis
@@ -184,7 +187,8 @@ class DPSGD:
         >>> round(training.delta(2.0), 9)
         0.000119043
         """
-        return self.profile().delta(epsilon)
+        answer: float | Floats = self.profile().delta(epsilon=epsilon)
+        return answer
 
     def certified_epsilon(self, delta: float) -> float:
         """An ε whose certified δ is at most `delta`."""
@@ -206,7 +210,8 @@ class DPSGD:
         pairs = zip(self.stages, firsts, strict=False)
         return [(stage, min(count - first, stage.steps)) for stage, first in pairs if first < count]
 
-    def epsilon_after(self, steps: ArrayLike, *, delta: float) -> Numbers:
+    @broadcasts
+    def epsilon_after(self, steps: ArrayLike, *, delta: float) -> float | Floats:
         """Return ε after some steps. It broadcasts over `steps`.
 
         >>> import ndis

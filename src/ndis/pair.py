@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from ndis._search import reverse_shift
 from ndis._validate import (
     Floats,
-    Numbers,
     as_count,
     as_counts,
     as_covariance,
@@ -27,6 +26,7 @@ from ndis._validate import (
     as_scalar,
     as_vector,
     broadcast_vectors,
+    broadcasts,
     exponential,
     require,
     shaped,
@@ -148,7 +148,8 @@ class GaussianPair:
         """
         t, m = as_fractions("excess", excess), as_fractions("shift", shift)
         n = as_counts("copies", copies)
-        require(all(x > -1 for x in t), "excess", "be above -1", str(min(t, default=0)))
+        if not all(x > -1 for x in t):
+            raise ParameterError("excess", "be above -1", str(min(t)))
         if not all(x == 0 or max(x, -x) >= _LEAST_EXCESS for x in t):
             raise ParameterError("excess", f"be 0 or at least {_LEAST_EXCESS} in size", "a smaller one")
         size = max(len(t), len(m), n.size)
@@ -301,7 +302,8 @@ class GaussianPair:
 
     # ------------------------------------------------------------------ the spectrum
 
-    def log_delta(self, epsilon: ArrayLike) -> Numbers:
+    @broadcasts
+    def log_delta(self, epsilon: ArrayLike) -> float | Floats:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
@@ -311,7 +313,8 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel(), complement=False).log_delta, x.shape)
 
-    def log_complement(self, epsilon: ArrayLike) -> Numbers:
+    @broadcasts
+    def log_complement(self, epsilon: ArrayLike) -> float | Floats:
         """Return log(1 − δ(ε)), accurate if δ is near 1.
 
         >>> import ndis
@@ -321,7 +324,8 @@ class GaussianPair:
         x = as_floats("epsilon", epsilon)
         return shaped(evaluate.spectrum(self, x.ravel()).log_complement, x.shape)
 
-    def delta(self, epsilon: ArrayLike) -> Numbers:
+    @broadcasts
+    def delta(self, epsilon: ArrayLike) -> float | Floats:
         """Return δ(ε) = sup over events S of p(S) − e^ε q(S), to full relative accuracy (lemma: ndis).
 
         It broadcasts; ε may be negative.
@@ -340,9 +344,10 @@ class GaussianPair:
         >>> pair.delta([0.0, 1.0, 2.0]).round(6)
         array([0.166064, 0.045612, 0.01413 ])
         """
-        return exponential(self.log_delta(epsilon))
+        return exponential(self.log_delta(epsilon=epsilon))
 
-    def epsilon(self, delta: ArrayLike) -> Numbers:
+    @broadcasts
+    def epsilon(self, delta: ArrayLike) -> float | Floats:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         It is infinite for mutually singular laws. For a bounded loss it never exceeds `loss_supremum()`.
@@ -371,9 +376,10 @@ class GaussianPair:
         >>> round(ndis.GaussianPair.from_ratios(1.0, shift=2.0).total_variation(), 12)
         0.682689492137
         """
-        return float(self.delta(0.0))
+        return self.delta(0.0)
 
-    def tradeoff(self, alpha: ArrayLike) -> Numbers:
+    @broadcasts
+    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
         """Return the type II error of the best test of p against q at type I error `alpha` (f-DP). It broadcasts.
 
         >>> import ndis
@@ -408,7 +414,8 @@ class GaussianPair:
         """
         return math.inf if self.mutually_singular else supremum(self.form)
 
-    def log_moment(self, s: ArrayLike) -> Numbers:
+    @broadcasts
+    def log_moment(self, s: ArrayLike) -> float | Floats:
         """Return K(s) = log E_p e^{sL} of the loss L; infinite where it does not exist. It broadcasts.
 
         >>> import ndis
@@ -419,7 +426,8 @@ class GaussianPair:
         points = as_floats("s", s)
         return shaped(log_moment(self.form, points.ravel()), points.shape)
 
-    def renyi(self, order: ArrayLike) -> Numbers:
+    @broadcasts
+    def renyi(self, order: ArrayLike) -> float | Floats:
         """Return the Rényi divergence K(order − 1)/(order − 1) of p from q. Order ∞ is the supremum of the loss.
 
         >>> import ndis

@@ -37,7 +37,7 @@ class _BothOrders:
         return np.asarray(np.maximum.reduce([pair.log_delta(epsilon) for pair in pairs[order]]))
 
     def epsilon(self, delta: float) -> float:
-        return max(float(pair.epsilon(delta)) for pair in (self.pair, self.pair.reversed()))
+        return max(pair.epsilon(delta) for pair in (self.pair, self.pair.reversed()))
 
 
 def plot_profile(

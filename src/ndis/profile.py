@@ -32,7 +32,6 @@ from ndis._search import first_safe_epsilon
 from ndis._validate import (
     Adjacency,
     Floats,
-    Numbers,
     Order,
     as_adjacency,
     as_count,
@@ -40,6 +39,7 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
+    broadcasts,
     exponential,
     largest,
     require,
@@ -202,7 +202,8 @@ class PrivacyProfile(Risks):
 
     # ------------------------------------------------------------------ the guarantee
 
-    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Numbers:
+    @broadcasts
+    def log_delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """Return log δ(ε), accurate far below the smallest float. It broadcasts over `epsilon`, which may be negative.
 
         >>> import ndis
@@ -211,7 +212,8 @@ class PrivacyProfile(Risks):
         """
         return self._logs(epsilon, order, -math.inf)
 
-    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> Numbers:
+    @broadcasts
+    def delta(self, epsilon: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """Return δ(ε): the larger of the two orders, or the one asked for. It broadcasts; ε may be negative.
 
         >>> import ndis
@@ -221,7 +223,8 @@ class PrivacyProfile(Risks):
         """
         return exponential(self._logs(epsilon, order, _LOG_OF_ZERO))
 
-    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> Numbers:
+    @broadcasts
+    def epsilon(self, delta: ArrayLike, *, order: Choice = "worst") -> float | Floats:
         """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, on the safe side. It broadcasts over `delta`.
 
         >>> import ndis

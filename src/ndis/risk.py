@@ -23,7 +23,7 @@ from ndis._balls import precision
 from ndis._batches import BatchedProfile
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
-from ndis._validate import Floats, Numbers, Order, as_probability, as_reals, as_scalar, as_share, require, shaped
+from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
 from ndis.accountant.laws import kept
@@ -272,7 +272,8 @@ class Risks(BatchedProfile):
         """Return the largest advantage of a membership attack, true less false positive rate: the total variation."""
         return self.total_variation()
 
-    def tradeoff(self, alpha: ArrayLike) -> Numbers:
+    @broadcasts
+    def tradeoff(self, alpha: ArrayLike) -> float | Floats:
         """Return the least type II error of a test between neighbours with type I error `alpha`. It broadcasts.
 
         This is f(α) = sup over real ε of [1 − δ(ε) − e^ε α]₊ with the worse order at each ε (thm:tradeoff). So it is
@@ -287,7 +288,8 @@ class Risks(BatchedProfile):
         power = largest_power(self.delta, level.ravel(), self.total_variation())
         return shaped(np.minimum(1.0 - power, 1.0 - level.ravel()), level.shape)
 
-    def true_positive_rate(self, at_false_positive_rate: ArrayLike) -> Numbers:
+    @broadcasts
+    def true_positive_rate(self, at_false_positive_rate: ArrayLike) -> float | Floats:
         """Return the largest true positive rate of an attack with this false positive rate, rounded up. It broadcasts.
 
         The attack may be on membership: it says who is in the data. If it guesses a secret, such as an attribute, take
@@ -302,7 +304,8 @@ class Risks(BatchedProfile):
         power = largest_power(self._upper_deltas, level.ravel(), self.total_variation(), _CALM_ENOUGH)
         return shaped(np.minimum(power * _UP, 1.0), level.shape)
 
-    def bayes_risk(self, prior: ArrayLike) -> Numbers:
+    @broadcasts
+    def bayes_risk(self, prior: ArrayLike) -> float | Floats:
         """Return the least chance that a guess of membership is wrong, rounded down, if it was `prior` before.
 
         A guess without the release is wrong with chance min(prior, 1 − prior). With m for that it is wrong with chance
@@ -319,7 +322,8 @@ class Risks(BatchedProfile):
         risk = (1.0 - less) * np.exp(-epsilon) * (1.0 - self._upper_deltas(epsilon)) / _UP
         return shaped(risk, chance.shape)
 
-    def renyi(self, order: ArrayLike) -> Numbers:
+    @broadcasts
+    def renyi(self, order: ArrayLike) -> float | Floats:
         """Return the larger Rényi divergence of neighbours in both orders, rounded up. It broadcasts.
 
         The order is at least 1. Order 1 is the mean loss, and order ∞ the largest one. A positive failure probability

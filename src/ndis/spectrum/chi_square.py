@@ -50,10 +50,16 @@ class ChiSquareLaw(LogMoment):
         high, low = self.edge
         about_edge = (high - x) + low
         scale = np.abs(about_mean)
-        if not self.side and float(np.sum(self.nu + self.q / np.where(self.t, self.t, math.inf) ** 2)) <= _HEFT:
+        if not self.side and self.heft <= _HEFT:
             scale = np.maximum(scale, self.spread)
         near = np.abs(about_edge) <= 0.25 * scale
         return np.where(near, about_edge, about_mean), near
+
+    @cached_property
+    def heft(self) -> float:
+        """Return Σ (ν + ncp)."""
+        live = self.t != 0
+        return math.fsum(self.nu[live] + self.q[live] / self.t[live] ** 2)
 
     @cached_property
     def total_dof(self) -> float:
@@ -89,11 +95,15 @@ class ChiSquareLaw(LogMoment):
         scale = np.abs(self.t)
         return float(_NEGLIGIBLE / np.sum((self.nu + self.q / scale**2) / scale.min()))
 
+    @cached_property
+    def edge_constant(self) -> float:
+        """−½ Σ [ ν log|t| + ncp ]."""
+        return -0.5 * math.fsum(self.nu * np.log(np.abs(self.t)) + self.q / self.t**2)
+
     def edge_log_tail(self, log_y: Floats, derivative: int) -> Floats:
         """log of the probability (derivative 0) or density (1) at distance y from the end of the support."""
         power = 0.5 * self.total_dof - derivative
-        scale = -0.5 * math.fsum(self.nu * np.log(np.abs(self.t)) + self.q / self.t**2)
-        return power * log_y + (scale - math.lgamma(power + 1.0))
+        return power * log_y + (self.edge_constant - math.lgamma(power + 1.0))
 
     def where(self, y: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], Floats]:
         """(below, above, near, logarithm of the distance to the end of the support) of each point.
@@ -158,6 +168,12 @@ class ChiSquareLaw(LogMoment):
         refuse(lost(value, error), y, error)
         return value
 
+    @cached_property
+    def _about_end(self) -> ChiSquareLaw:
+        """The law less the end of its support."""
+        mean = double_sum([self.mean, self.mean_low, -self.edge[0], -self.edge[1]])
+        return replace(self, mean=mean[0], mean_low=mean[1], exact_edge=lambda: (0.0, 0.0))
+
     def quantile(self, p: float, *, upper: bool) -> float:
         """The point with that tail probability; of a law with an end it is the distance to that end, with its sign."""
         if not self.from_end:
@@ -166,9 +182,7 @@ class ChiSquareLaw(LogMoment):
             log_y = (math.log(p) - float(self.edge_log_tail(np.zeros(1), 0)[0])) / (0.5 * self.total_dof)
             if log_y <= math.log(self.edge_reach):
                 return self.side * math.exp(log_y)
-        mean, low = double_sum([self.mean, self.mean_low, -self.edge[0], -self.edge[1]])
-        about_end = replace(self, mean=mean, mean_low=low, exact_edge=lambda: (0.0, 0.0))
-        return quantile(about_end, p, upper=upper)[0]
+        return quantile(self._about_end, p, upper=upper)[0]
 
 
 def double_sum(entries: Iterable[float | Fraction]) -> tuple[float, float]:
