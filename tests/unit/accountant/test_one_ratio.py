@@ -40,7 +40,7 @@ def step_of(q, t, m2, d, *, remove):
 
 
 def line_of(step, c):
-    return step._on(c, *step._rule(c, 30.0, None))
+    return step._on(c, 30.0)
 
 
 # ---------------------------------------------------------------------- moments

@@ -23,53 +23,32 @@ rests on them. Those that answer stand in `ndis.accountant.laws.sampled_pair`.
 from __future__ import annotations
 
 import math
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from flint import acb, arb, ctx
 from scipy.special import ive
 
 from ndis._balls import Ball, precision
-from ndis.accountant.laws import geometric, kept
+from ndis.accountant.laws import LineBalls, kept, log_sum, short
 from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Directions, reverse_direction
 
 __all__ = ["OneRatioBalls"]
 
-_TURNS = 20  # angles tried for a ceiling
 _WIDEST = 1.5  # the largest α, below π/2
 _POINTS = 400  # nodes of an integral in floats
 _DEPTH = 60.0  # log distance below the maximum of an integrand at which its window ends
-_MOST_NODES = 40_000
-_CELL_BITS = 80
-_CELL_POINTS = 1600
+_END_BITS = 80
 _MOVES = 60
 _SPARE_BITS = 40
 _MORE_BITS = 192
 _OPEN = arb.pos_inf(), arb(1)  # a bound that says nothing
+_UNKNOWN = (acb(arb.nan()),) * 3
 
 
-class _Line(NamedTuple):
-    """Keep M(c + iy) = Σ weights e^{iy·logs} ± error, for every y ≥ 0."""
-
-    weights: tuple[Any, ...]
-    logs: tuple[Any, ...]
-    error: Ball
-
-
-class _RatioRule(NamedTuple):
-    """Describe a trapezoid rule in u on R = k log(1 + e^{u ± iα}), with its nodes from low to high."""
-
-    scale: float  # k
-    angle: float  # α
-    step: float
-    low: int
-    high: int
-
-
-class OneRatioBalls(SampledPairBalls):
+class OneRatioBalls(LineBalls, SampledPairBalls):
     """Enclose the moments of one sampled pair with one variance ratio at the working precision.
 
     Parameters
@@ -148,11 +127,15 @@ class OneRatioBalls(SampledPairBalls):
             return math.inf
         x = np.linspace(*self._window(self._power(c), _DEPTH), _POINTS)
         place = np.exp(x)
-        return _log_sum(self._log_density(place, x) + self._power(c) * self._log_ratio(place)) + math.log(x[1] - x[0])
+        return log_sum(self._log_density(place, x) + self._power(c) * self._log_ratio(place)) + math.log(x[1] - x[0])
 
-    def _most_angle(self, r: float, scale: float) -> float:
-        """Return the largest α of a strip."""
-        return min(_WIDEST, (0.94 if r > 0.0 else 0.49) * math.pi / (math.fabs(self._beta) * scale))
+    def _widest_on(self, c: float, scale: float) -> float:
+        """Return the largest α for a scale."""
+        return min(_WIDEST, (0.94 if self._power(c) > 0.0 else 0.49) * math.pi / (math.fabs(self._beta) * scale))
+
+    def _widest(self, c: float) -> float:
+        """Return the largest α."""
+        return self._widest_on(c, self._scale(c))
 
     @kept
     def _table(self, c: float, scale: float, angle: float) -> Any:
@@ -166,92 +149,35 @@ class OneRatioBalls(SampledPairBalls):
         value += math.log(scale) - np.log(np.abs(1.0 + 1.0 / z))
         return value, self._log_ratio(place if self._beta > 0.0 else place.conj()), float(u[1] - u[0])
 
-    def _log_growth(self, c: float, scale: float, angle: float) -> float:
-        """Return log N_α/M(c), roughly."""
+    def _log_norm_on(self, c: float, scale: float, angle: float, y: float) -> float:
+        """Return log N/M(c) roughly."""
         value, ratio, step = self._table(c, scale, angle)
-        return _log_sum(value + self._power(c) * ratio.real) + math.log(step) - self.log_moment(c)
+        norm = log_sum(value + self._power(c) * ratio.real - y * ratio.imag) + math.log(step)
+        return norm - self.log_moment(c)
+
+    def _log_norm(self, c: float, angle: float, y: float) -> float:
+        """Return log N/M(c) in floats."""
+        return self._log_norm_on(c, self._scale(c), angle, y)
 
     @kept
     def _scale(self, c: float) -> float:
         """Return a k for which lines are short sums."""
-        r = self._power(c)
-        ends = self._window(r, 50.0)
+        ends = self._window(self._power(c), 50.0)
         best = (math.inf, 1.0)
         for scale in np.geomspace(0.1, 100.0, 10) * math.sqrt(2.0 * self.copies + 4.0 * self._lam):
             length = _to_line(ends[1], scale) - _to_line(ends[0], scale)
             for share in (0.3, 0.6, 0.95):
-                angle = share * self._most_angle(r, scale)
-                cost = length * (45.0 + self._log_growth(c, scale, angle)) / angle
+                angle = share * self._widest_on(c, scale)
+                cost = length * (45.0 + self._log_norm_on(c, scale, angle, 0.0)) / angle
                 best = min(best, (cost, float(scale)))
-        return _short(best[1])
-
-    def log_ceiling(self, c: float, y: float) -> float:
-        """Return the logarithm of the smallest ceiling found at c + iy less log M(c)."""
-        return self._best_angle(c, y)[0]
-
-    def _best_angle(self, c: float, y: float) -> tuple[float, float]:
-        """Return the logarithm of `log_ceiling` and its α; α = 0 stands for M(c)."""
-        r, scale, base = self._power(c), self._scale(c), self.log_moment(c)
-        best = (0.0, 0.0)
-        for angle in (self._most_angle(r, scale) * np.geomspace(0.01, 0.9, _TURNS)).tolist():
-            value, ratio, step = self._table(c, scale, angle)
-            best = min(best, (_log_sum(value + r * ratio.real - y * ratio.imag) + math.log(step) - base, angle))
-        return best
+        return short(best[1])
 
     # ------------------------------------------------------------------ balls
 
-    def _rule(self, c: float, digits: float, angle: float | None) -> tuple[_RatioRule, float]:
-        """Return a rule with error about e^−digits of M(c), and half the width a of its strip.
-
-        Without an angle the line lies in the middle of the strip from 0. The strip of the angle 0 is −a to a.
-        """
-        r, scale = self._power(c), self._scale(c)
-        most = self._most_angle(r, scale)
-        best = (0.0, 0.0, 0.0)
-        for share in np.geomspace(0.1, 0.98, 8):
-            if angle is None:
-                a = 0.5 * share * most
-            elif angle == 0.0:
-                a = share * most
-            else:
-                a = share * min(angle, most - angle)
-            middle = a if angle is None else angle
-            step = 2.0 * math.pi * a / (digits + 3.0 + max(self._log_growth(c, scale, middle + a), 0.0))
-            best = max(best, (step, float(a), middle))
-        step, a, middle = _short(best[0]), best[1], best[2]
-        low, high = self._ends_of_rule(c, scale, middle, digits + 3.0)
-        first, last = math.floor(low / step), math.ceil(high / step)
-        if last - first > _MOST_NODES:
-            raise PrecisionError(f"the moment of a sampled pair at order {c:.3g} needs too many nodes")
-        return _RatioRule(scale, middle, step, first, last), a
-
-    def moment(self, c: float, digits: float) -> Ball:
-        """Enclose M(c)."""
-        rule, a = self._rule(c, digits, 0.0)
-        total = sum((weight.real for weight, _ in self._nodes(c, rule)), arb(0))
-        error = 2 * self._growth(c, rule.scale, a) / _damping(a, rule.step) + self._tails(c, rule)
-        return total + arb(0, error.upper())
-
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
-        """Enclose M(c + ik·step), from one rule for all k: a sum of geometric sequences."""
-        values = geometric(*self._on(c, *self._rule(c, digits, None)), step, count)
-        return values if self.remove else [value.conjugate() for value in values]  # e = −s in the add order
-
-    def ceiling(self, c: float, y: float, digits: float) -> Ball:
-        """Bound |M(c + iy')| for all y' ≥ y, from the line α that promises most."""
-        angle = self._best_angle(c, y)[1]
-        if angle == 0.0:
-            return self.moment(c, digits).upper()
-        weights, logs, error = self._on(c, *self._rule(c, digits, angle))
-        pairs = zip(weights, logs, strict=True)
-        return (sum((abs(weight) * (-y * log.imag).exp() for weight, log in pairs), arb(0)) + error).upper()
-
-    def _on(self, c: float, rule: _RatioRule, a: float) -> _Line:
-        """Return the sum over the nodes of a rule, and its error for every y ≥ 0."""
-        edges = self._growth(c, rule.scale, rule.angle - a) + self._growth(c, rule.scale, rule.angle + a)
-        error = edges / _damping(a, rule.step) + self._tails(c, rule)
-        weights, logs = zip(*self._nodes(c, rule), strict=True)
-        return _Line(weights, logs, error.upper())
+        """Enclose M(c + ik·step); the power is −s in the add order."""
+        values = super().line(c, step, count, digits)
+        return values if self.remove else [value.conjugate() for value in values]
 
     def _exponent(self, c: float) -> Ball:
         return arb(c) + 1 if self.remove else -arb(c)
@@ -261,24 +187,16 @@ class OneRatioBalls(SampledPairBalls):
         half = arb(self.copies) / 2
         return -self.centre / 2 - half * arb(2).log() - half.lgamma()
 
-    def _nodes(self, c: float, rule: _RatioRule) -> list[tuple[Any, Any]]:
-        """Enclose (weight a_j, log g) at the nodes of a rule."""
-        r, k, step = self._exponent(c), arb(rule.scale), arb(rule.step)
-        stay, log_join, beta = 1 - self.rate, self.rate.log() + self.lead, self.beta
-        order = arb(self.copies) / 2
-        front, less, quarter = self._front_ball() + (step * k).log(), order - 1, self.centre / 4
-        central = self.centre.is_zero()
-        turn = acb(0, self.side * arb(rule.angle)).exp()
-        out = []
-        for j in range(rule.low, rule.high + 1):
-            z = (step * j).exp() * turn
-            place = k * z.log1p()
-            log = (stay + (log_join + beta * place).exp()).log()
-            weight = (r * log + less * place.log() - place / 2 + front).exp() * z / (1 + z)
-            if not central:
-                weight *= _bessel(quarter * place, order)
-            out.append((weight, log))
-        return out
+    def _at(self, c: float, u: Any, analytic: bool) -> tuple[Any, Any, Any]:
+        """Enclose the logarithm of g^r R^{d/2−1} e^{−(√R−√λ)²/2} and constants, the rest of g^r f dR/du, and log g."""
+        r, k, order, z = self._exponent(c), arb(self._scale(c)), arb(self.copies) / 2, u.exp()
+        if analytic and not z.real > -1:
+            return _UNKNOWN
+        place = k * z.log1p()
+        log = (1 - self.rate + (self.rate.log() + self.lead + self.beta * place).exp()).log(analytic=analytic)
+        log_f = r * log + (order - 1) * place.log(analytic=analytic) + self._front_ball() + self.centre / 2 + k.log()
+        log_f -= (place.sqrt(analytic=analytic) - self.centre.sqrt()) ** 2 / 2
+        return log_f, z / (1 + z) * _scaled_bessel(self.centre / 4 * place, order), log
 
     # The bounds below are those of thm:curved-line.
 
@@ -294,26 +212,26 @@ class OneRatioBalls(SampledPairBalls):
             size, slope = size * value, slope + self.centre / 4 * _bessel(x, order + 1) / (order * value)
         return size, slope
 
-    def _left(self, c: float, scale: float, angle: float, u: Ball) -> list[tuple[Ball, Ball]]:
+    def _left(self, c: float, angle: float, u: Ball) -> list[tuple[Ball, Ball]]:
         """Return pairs (B, η) with |g|^r |f dR/du| at most the sum of B e^{−η(u − u')} for all u' ≤ u on the line α."""
-        k, order, pieces = arb(scale), arb(self.copies) / 2, list[tuple[Ball, Ball]]()
+        k, order, pieces = arb(self._scale(c)), arb(self.copies) / 2, list[tuple[Ball, Ball]]()
         if u > 0:
             far = k * u.exp().log1p()
             size, slope = self._bell(far, k * arb(angle))
             if self.copies == 1:
                 size /= (k * arb(2).log() / 2).sqrt()
-            size *= k * self._power_bound(c, scale, angle, arb(0), far)
+            size *= k * self._power_bound(c, angle, arb(0), far)
             pieces.append((size, k * slope / 2) if slope > 0 else _OPEN)
             u = arb(0)
         z = u.exp()
         size = self._front_ball().exp() * (1 + z) * (k * z) ** order
         if not self.centre.is_zero():
             size *= _bessel(self.centre / 4 * k * z, order)
-        return [*pieces, (size * self._power_bound(c, scale, angle, arb(0), k * z.log1p()), order)]
+        return [*pieces, (size * self._power_bound(c, angle, arb(0), k * z.log1p()), order)]
 
-    def _right(self, c: float, scale: float, angle: float, u: Ball) -> list[tuple[Ball, Ball]]:
+    def _right(self, c: float, angle: float, u: Ball) -> list[tuple[Ball, Ball]]:
         """Return pairs (B, η) with |g|^r |f dR/du| at most the sum of B e^{−η(u' − u)} for all u' ≥ u on the line α."""
-        r, k = self._exponent(c), arb(scale)
+        r, k = self._exponent(c), arb(self._scale(c))
         near = k * u
         if not near > 0:
             return [_OPEN]
@@ -324,20 +242,20 @@ class OneRatioBalls(SampledPairBalls):
             rise = r * self.beta  # g = w (q + (1−q)/w), and w rises
             factor = (r * self.lead).exp() * (self.rate + (1 - self.rate) / self._ratio(near)) ** r
         else:
-            rise, factor = arb(0), self._power_bound(c, scale, angle, near, arb.pos_inf())
+            rise, factor = arb(0), self._power_bound(c, angle, near, arb.pos_inf())
         fall = -k * (slope + rise)
         return [(k * size * factor * (rise * near).exp(), fall) if fall > 0 else _OPEN]
 
-    def _ends_of_rule(self, c: float, scale: float, angle: float, digits: float) -> tuple[float, float]:
+    def _ends(self, c: float, angle: float, digits: float) -> tuple[float, float]:
         """Return places in u beyond which the bounds are below e^−digits of M(c), or almost."""
-        aim = self.log_moment(c) - digits
+        aim, scale = self.log_moment(c) - digits, self._scale(c)
         places = []
-        with precision(_CELL_BITS):
+        with precision(_END_BITS):
             starts = self._window(self._power(c), digits)
             for bound, sign, x in zip((self._left, self._right), (-1.0, 1.0), starts, strict=True):
                 u = _to_line(x, scale)
                 for _ in range(_MOVES):
-                    pieces = bound(c, scale, angle, arb(u))
+                    pieces = bound(c, angle, arb(u))
                     total = sum((size / fall for size, fall in pieces), arb(0))
                     if not total.is_finite():
                         u += sign * max(1.0, 0.3 * math.fabs(u))
@@ -353,104 +271,45 @@ class OneRatioBalls(SampledPairBalls):
         """Enclose w at a real R."""
         return (self.lead + self.beta * place).exp()
 
-    def _power_bound(self, c: float, scale: float, angle: float, near: Ball, far: Ball) -> Ball:
+    def _power_bound(self, c: float, angle: float, near: Ball, far: Ball) -> Ball:
         """Bound |g|^r where near ≤ Re R ≤ far on the line α; `far` may be infinite if log w falls."""
         r = self._exponent(c)
         outer = far if (self.side > 0) == bool(r > 0) else near
         ratio = self.rate * self._ratio(outer) if outer.is_finite() else arb(0)
         if r > 0:
             return (1 - self.rate + ratio) ** r
-        turn = abs(self.beta) * arb(scale) * arb(angle)
+        turn = abs(self.beta) * arb(self._scale(c)) * arb(angle)
         if not turn < arb.pi() / 2:
             raise PrecisionError("the strip of a sampled pair is too wide")
         return (1 - self.rate + ratio * turn.cos()) ** r
 
-    def _tails(self, c: float, rule: _RatioRule) -> Ball:
-        """Bound the terms of a rule outside its ends, in modulus and for every y ≥ 0."""
-        step, ends = arb(rule.step), (c, rule.scale, rule.angle)
-        pieces = self._left(*ends, step * (rule.low - 1)) + self._right(*ends, step * (rule.high + 1))
-        return (step * sum((size / -(-step * fall).expm1() for size, fall in pieces), arb(0))).upper()
-
-    def _growth(self, c: float, scale: float, angle: float) -> Ball:
-        """Bound N_α: by cells, and by the bounds of the ends outside them."""
-        low, high = self._ends_of_rule(c, scale, angle, 4.0)
-        with precision(_CELL_BITS):
-            k, r, order = arb(scale), self._exponent(c), arb(self.copies) / 2
-            if not (arb(angle) < arb.pi() / 2 and abs(self.beta) * k * arb(angle) < arb.pi()):
-                raise PrecisionError("the strip of a sampled pair is too wide")
-            pieces = self._left(c, scale, angle, arb(low)) + self._right(c, scale, angle, arb(high))
-            total = sum((size / fall for size, fall in pieces), arb(0))
-            stay, log_join, central = 1 - self.rate, self.rate.log() + self.lead, self.centre.is_zero()
-            turn, front, less, eighth = acb(0, arb(angle)).exp(), self._front_ball(), order - 1, self.centre / 8
-            join, middle = log_join.exp(), arb(self.log_stay)
-            edges = [arb(u) for u in self._cells(self._power(c), scale, low, high)]
-            for start, end in pairwise(edges):
-                z = start.union(end).exp() * turn
-                place = k * z.log1p()
-                log_w = log_join + self.beta * place
-                if log_w.real.mid() > middle:  # g e^{−βR} changes less than g
-                    ratio, slope = abs(stay * (-self.beta * place).exp() + join), r * self.beta - 0.5
-                else:
-                    ratio, slope = abs(stay + log_w.exp()), arb(-0.5)
-                size = (ratio.upper() if r > 0 else ratio.lower()).log() * r
-                size += abs(place).log() * less + place.real * slope + front
-                if not central:
-                    size += _bessel((eighth * (abs(place) + place.real)).upper(), order).log()
-                total += (size.exp() * k * abs(z / (1 + z))).upper() * (end - start)
-            if not total.is_finite():
-                raise PrecisionError(f"the strip of a sampled pair at order {c:.3g} was not bounded")
-            return total.upper()
-
-    def _cells(self, r: float, scale: float, low: float, high: float) -> list[float]:
-        """Return places in u between which the log of each factor of the integrand changes by about a half."""
-        u = np.linspace(low, high, _CELL_POINTS)
-        speed = 1.0 / (1.0 + np.exp(-np.clip(u, -700.0, 700.0)))  # dR/du in units of k
-        place = scale * np.logaddexp(0.0, u)
-        tilt, share = r * self._beta, -np.expm1(np.minimum(self.log_stay - self._log_ratio(place), 0.0))
-        slopes = np.where(
-            share > 0.5, math.fabs(tilt - 0.5) + math.fabs(tilt) * (1.0 - share), 0.5 + math.fabs(tilt) * share
-        )
-        slopes = slopes + math.fabs(self._half - 1.0) / place
-        if self._lam > 0.0:
-            slopes = slopes + np.minimum(0.5 * math.sqrt(self._lam) / np.sqrt(place), 0.5 * self._lam / self.copies)
-        rate = 2.0 * scale * speed * slopes + 2.0
-        total = np.concatenate([[0.0], np.cumsum(0.5 * (rate[1:] + rate[:-1]) * np.diff(u))])
-        count = min(math.ceil(total[-1]), _MOST_NODES)
-        return [low, *np.interp(np.linspace(0.0, total[-1], count + 1)[1:-1], total, u).tolist(), high]
-
-
-def _damping(a: float, step: float) -> Ball:
-    return (2 * arb.pi() * arb(a) / arb(step)).expm1()
+    def _outside(self, c: float, angle: float, low: Ball, high: Ball) -> Ball:
+        """Bound what lies beyond two places, by exponential functions that fall there."""
+        return sum((size / fall for size, fall in self._left(c, angle, low) + self._right(c, angle, high)), arb(0))
 
 
 def _bessel(x: Any, order: Ball) -> Any:
-    """Enclose ₀F₁(order; x). For large orders the first way loses digits, and the last one takes a millisecond."""
-    bits = ctx.prec
-    value = x.hypgeom_0f1(order)
-    if value.rel_accuracy_bits() < bits - _SPARE_BITS:
-        with precision(bits + _MORE_BITS):
-            value = x.hypgeom_0f1(order)
-    if value.rel_accuracy_bits() < bits - _SPARE_BITS:
-        z = 2 * x.sqrt()
-        value = z.bessel_i(order - 1) * (order.lgamma() - (order - 1) * (z / 2).log()).exp()
+    """Enclose ₀F₁(order; x)."""
+    return _scaled_bessel(x, order) * (2 * x.sqrt()).exp()
+
+
+def _scaled_bessel(x: Any, order: Ball) -> Any:
+    """Enclose e^{−2√x} ₀F₁(order; x)."""
+    known, z = min(ctx.prec, x.rel_accuracy_bits()), 2 * x.sqrt()
+    value = x.hypgeom_0f1(order) * (-z).exp()
+    if value.rel_accuracy_bits() < known - 10:  # the two factors of a wide ball are far apart
+        other = z.bessel_i(order - 1, scaled=True) * (order.lgamma() - (order - 1) * (z / 2).log()).exp()
+        value = max(value, other, key=lambda one: one.rel_accuracy_bits())
+    if value.rel_accuracy_bits() < known - _SPARE_BITS:  # a large order
+        with precision(ctx.prec + _MORE_BITS):
+            value = x.hypgeom_0f1(order) * (-z).exp()
     return value
-
-
-def _short(x: float) -> float:
-    """Return x rounded down to a few bits."""
-    mantissa, exponent = math.frexp(x)
-    return math.ldexp(math.floor(math.ldexp(mantissa, 12)), exponent - 12)
 
 
 def _to_line(log_place: float, scale: float) -> float:
     """Return u with R = k log(1 + e^u)."""
     ratio = math.exp(log_place) / scale
     return ratio + math.log(-math.expm1(-ratio)) if ratio > 1e-8 else math.log(ratio) if ratio > 0.0 else -math.inf
-
-
-def _log_sum(values: Any) -> float:
-    top = float(values.max())
-    return top + math.log(float(np.exp(values - top).sum()))
 
 
 def _log_bessel(order: float, x: Any) -> Any:
