@@ -123,23 +123,20 @@ class OneRatioBalls(LineBalls, SampledPairBalls):
     @kept
     def log_moment(self, c: float) -> float:
         """Return log M(c) to about float accuracy; inf where M is infinite."""
-        if self.remove and 2.0 * (1.0 + c) * self._beta >= 1.0:
-            return math.inf
-        x = np.linspace(*self._window(self._power(c), _DEPTH), _POINTS)
-        place = np.exp(x)
-        return log_sum(self._log_density(place, x) + self._power(c) * self._log_ratio(place)) + math.log(x[1] - x[0])
-
-    def _widest_on(self, c: float, scale: float) -> float:
-        """Return the largest α for a scale."""
-        return min(_WIDEST, (0.94 if self._power(c) > 0.0 else 0.49) * math.pi / (math.fabs(self._beta) * scale))
+        return math.inf if self.remove and 2.0 * (1.0 + c) * self._beta >= 1.0 else self._log_integral(c, 0.0, 0.0)
 
     def _widest(self, c: float) -> float:
         """Return the largest α."""
-        return self._widest_on(c, self._scale(c))
+        return _WIDEST
+
+    def _scale(self, c: float) -> float:
+        """Return the k with which g turns by less than π on the widest line, or by less than π/2 if its power falls."""
+        return short((0.94 if self._power(c) > 0.0 else 0.49) * math.pi / (math.fabs(self._beta) * _WIDEST))
 
     @kept
-    def _table(self, c: float, scale: float, angle: float) -> Any:
-        """Return log |f(R) dR/du| and log g(R) on the line α of the scale k, and the step in u."""
+    def _table(self, c: float, angle: float) -> Any:
+        """Return log |f(R) dR/du| and log g(R) on the line α, and the step in u."""
+        scale = self._scale(c)
         low, high = (_to_line(x, scale) for x in self._window(self._power(c), _DEPTH))
         u = np.linspace(low, high, _POINTS)
         z = np.exp(np.minimum(u, 300.0) + 1j * angle)
@@ -149,28 +146,14 @@ class OneRatioBalls(LineBalls, SampledPairBalls):
         value += math.log(scale) - np.log(np.abs(1.0 + 1.0 / z))
         return value, self._log_ratio(place if self._beta > 0.0 else place.conj()), float(u[1] - u[0])
 
-    def _log_norm_on(self, c: float, scale: float, angle: float, y: float) -> float:
-        """Return log N/M(c) roughly."""
-        value, ratio, step = self._table(c, scale, angle)
-        norm = log_sum(value + self._power(c) * ratio.real - y * ratio.imag) + math.log(step)
-        return norm - self.log_moment(c)
+    def _log_integral(self, c: float, angle: float, y: float) -> float:
+        """Return log of ∫ |f e^{iyℓ}| on a line."""
+        value, ratio, step = self._table(c, angle)
+        return log_sum(value + self._power(c) * ratio.real - y * ratio.imag) + math.log(step)
 
     def _log_norm(self, c: float, angle: float, y: float) -> float:
-        """Return log N/M(c) in floats."""
-        return self._log_norm_on(c, self._scale(c), angle, y)
-
-    @kept
-    def _scale(self, c: float) -> float:
-        """Return a k for which lines are short sums."""
-        ends = self._window(self._power(c), 50.0)
-        best = (math.inf, 1.0)
-        for scale in np.geomspace(0.1, 100.0, 10) * math.sqrt(2.0 * self.copies + 4.0 * self._lam):
-            length = _to_line(ends[1], scale) - _to_line(ends[0], scale)
-            for share in (0.3, 0.6, 0.95):
-                angle = share * self._widest_on(c, scale)
-                cost = length * (45.0 + self._log_norm_on(c, scale, angle, 0.0)) / angle
-                best = min(best, (cost, float(scale)))
-        return short(best[1])
+        """Return log of ∫ |f e^{iyℓ}|/M(c) on a line in floats."""
+        return self._log_integral(c, angle, y) - self.log_moment(c)
 
     # ------------------------------------------------------------------ balls
 
