@@ -296,7 +296,7 @@ class BatchedProfile:
 
 @lru_cache(len(_SHARES) * 8)
 def _attained(groups: tuple[Group | StepGroup, ...], order: Order, chosen: tuple[int, ...]) -> Composition | None:
-    """Return a composition that neighbours attain, with so many steps of each group on one side; None if none is known."""
+    """Return a composition that neighbours attain, with some steps of a group on one side; None if none is known."""
     parts = []
     for group, some in zip(groups, chosen, strict=True):
         if isinstance(group, Group) or group.step.attained:

@@ -31,8 +31,6 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.certified import log_of
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "certified_epsilon", "law_of_pair", "worse"]
-
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats

@@ -31,8 +31,6 @@ from ndis.spectrum.contour import DELTA
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment
 
-__all__ = ["PairStep", "few_steps", "one_step", "shift_for", "two_pairs"]
-
 _UNIT = 2.0**-53
 _BITS = 192
 _RULE = np.polynomial.legendre.leggauss(20)

@@ -14,9 +14,6 @@ import numpy as np
 from ndis._search import chernoff_factor, least_point
 from ndis.accountant.laws import BallLaw
 
-__all__ = ["Guess", "Plan", "Planner"]
-
-
 _MANY_DIGITS = 30.0  # natural log units
 
 

@@ -13,7 +13,7 @@ import ndis
 from helpers.cases import crossed
 from helpers.compositions import composition, in_balls, releases
 from ndis._balls import outward, precision
-from ndis.accountant.laws.one_ratio import OneRatioBalls, _bessel
+from ndis.accountant.laws.sampled_pair_balls import OneRatioBalls, _bessel
 from ndis.accountant.one_release import OneRelease
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Directions, reverse_direction

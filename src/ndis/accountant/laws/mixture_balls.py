@@ -136,7 +136,7 @@ class MixtureBalls(LineBalls):
         return min(_HIGHEST, *(turn / m for turn, m in turns if m > 0.0))
 
     def _log_norm(self, c: float, angle: float, y: float) -> float:
-        """Return log of ∫ |f e^{iyℓ}|/M(c) on a line in floats."""
+        """Return log N/M(c) in floats."""
         x = self._grid(c)
         base, (above, below) = self._log_terms(c, x), self._logs(x + 1j * angle)
         turned = (1.0 + c) * above.real - c * below.real - y * (above - below).imag - 0.5 * x * x
