@@ -314,9 +314,7 @@ def _worst(groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], eps
     if all(isinstance(group, StepGroup) for group in groups):
         orders = orders[:1]  # both are alike
     known: list[tuple[float, Composition]] = []
-    choices = dict.fromkeys(
-        tuple(0 if isinstance(g, Group) else round(share * g.count) for g in groups) for share in _SHARES
-    )
+    choices = dict.fromkeys(tuple(round(share * group.count) for group in groups) for share in _SHARES)
     for one in (_attained(groups, order, chosen) for order in orders for chosen in choices):
         with suppress(PrecisionError):
             known += [] if one is None else [(float(one.log_delta(np.array([epsilon]))[0]), one)]

@@ -325,19 +325,16 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
 
 
 def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
-    worst = -math.inf
-    missing: tuple[Composition, PrecisionError] | None = None
+    worst, missing = -math.inf, list[tuple[Composition, PrecisionError]]()
     for one in both:
-        if one.below(epsilon, max(worst, floor)):
-            continue
-        try:
-            worst = max(worst, float(one.log_delta(np.array([epsilon]))[0]))
-        except PrecisionError as error:
-            if missing is not None:
-                raise
-            missing = one, error
-    if missing is not None and not missing[0].below(epsilon, worst):
-        raise missing[1]
+        if not one.below(epsilon, max(worst, floor)):
+            try:
+                worst = max(worst, float(one.log_delta(np.array([epsilon]))[0]))
+            except PrecisionError as error:
+                missing.append((one, error))
+    for one, reason in missing:
+        if not one.below(epsilon, worst):
+            raise reason
     return worst
 
 

@@ -95,8 +95,10 @@ class PairStep:
             forms = law.pair.form, law.pair.reversed().form
             rate = law.rate if isinstance(law, SampledPair) else 1.0
             return cls(rate, *(forms if order == "remove" else forms[::-1]))
-        if isinstance(law, Mixture) and law.poisson and law.add == (order == "add"):
-            return cls.shift(*law.poisson)
+        if type(law) is Mixture:
+            weights, shifts, _, others = law.sides if order == "remove" else law.sides.swapped()
+            if shifts.size == 2 and shifts[0] == 0.0 and not others.any():
+                return cls.shift(float(weights[1]), float(shifts[1]))
         return None
 
     @classmethod

@@ -58,7 +58,6 @@ _RULES = 12  # of these, the widest, are tried for a rule
 _NORM_BITS = 256  # Bessel functions of large orders need many
 _ROUGH = 5.0  # digits of a norm, in natural log units, that only bounds an error
 _MOST_NODES = 60_000
-_FIRST_ROWS = 8  # rows of a product before small terms are dropped
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -253,8 +252,7 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> tuple[Ball, Bal
 def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ball, count: int) -> list[Any]:
     """Enclose Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, by products of two matrices in C.
 
-    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small, or are so from
-    some k on, are dropped and join the error.
+    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small join the error.
 
     >>> values = geometric([acb(2)], [acb(0, 1)], arb(0), arb(1), 3)  # 2e^{−k}
     >>> [round(float(v.real), 6) for v in values]
@@ -263,32 +261,12 @@ def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ba
     turn, small = acb(0, step), (error / (4 * len(weights) + 1)).lower()
     pairs = [(weight, log) for weight, log in zip(weights, logs, strict=True) if not weight.abs_upper() < small]
     error += small * (len(weights) - len(pairs))
-    weights, logs = [weight for weight, _ in pairs], [log for _, log in pairs]
     height = math.isqrt(count - 1) + 1
-    near = _powers([(turn * log).exp() for log in logs], height)
-    far = _powers([(height * turn * log).exp() for log in logs], -(-count // height))
-    rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    sizes = [weight.abs_upper() for weight in weights]
-    out: list[Any] = []
-    start = 0
-    while start < len(far):
-        end = min(max(2 * start, start + _FIRST_ROWS), len(far))
-        slack, kept = error, list[int]()
-        for j, (size, z) in enumerate(zip(sizes, far[start], strict=True)):
-            left = size * z.abs_upper()
-            if left < small:
-                slack += left
-            else:
-                kept.append(j)
-        if kept:
-            left_part = acb_mat([[row[j] for j in kept] for row in far[start:end]])
-            entries = (left_part * acb_mat([[row[j] for j in kept] for row in rows]).transpose()).entries()
-        else:
-            entries = [acb(0)] * ((end - start) * height)
-        unknown = arb(0, slack.upper())
-        out += [m + acb(unknown, unknown) for m in entries]
-        start = end
-    return out[:count]
+    near = _powers([(turn * log).exp() for _, log in pairs], height)
+    far = _powers([(height * turn * log).exp() for _, log in pairs], -(-count // height))
+    rows = acb_mat([[weight * z for (weight, _), z in zip(pairs, row, strict=True)] for row in near])
+    unknown = arb(0, error.upper())
+    return [m + acb(unknown, unknown) for m in (acb_mat(far) * rows.transpose()).entries()[:count]]
 
 
 def _powers(base: list[Any], count: int) -> list[list[Any]]:

@@ -20,8 +20,8 @@ So take e = r + iy with y ≥ 0, r = 1 + c or r = −c, as in `ndis.accountant.l
 
 Theorem thm:curved-line (docs/theory.md) moves the integral to R = k log(1 + e^{u ± iα}), u real. The sign is that of t.
 There 0 ≤ arg g ≤ |β|kα, so |g^{iy}| ≤ 1 for every y ≥ 0 at once. Such a u is that of `ndis.accountant.laws.LineBalls`.
-The theorem bounds what lies beyond two places. The integral between them is one of |g^e f dR/du|, whose factors e^{−R/2}
-and ₀F₁ are large on balls. So the code takes e^{−(√R−√λ)²/2} and e^{−√(λR)} ₀F₁ instead.
+The theorem bounds what lies beyond two places. The factors e^{−R/2} and ₀F₁ of the integrand are large on balls, so the
+code takes e^{−(√R−√λ)²/2} and e^{−√(λR)} ₀F₁ instead.
 
 If t > 0 in the remove order, M(c) is finite only for c < 1/t. The floats of this module only propose, and no proof
 rests on them. Those that answer stand in `ndis.accountant.laws.sampled_pair`.
