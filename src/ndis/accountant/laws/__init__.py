@@ -54,7 +54,7 @@ from ndis.errors import PrecisionError
 Complexes = NDArray[np.complex128]
 LEAST_V = -690.0  # log of a distance V that is a float
 _ANGLES = np.geomspace(0.98, 1e-4, 32)  # lines that are tried, over the widest one
-_RULES = 12  # of these, the widest, are tried for a rule
+_RULES = 12  # as many of the widest lines are tried for a rule
 _NORM_BITS = 256  # Bessel functions of large orders need many
 _ROUGH = 5.0  # digits of a norm, in natural log units, that only bounds an error
 _MOST_NODES = 60_000
