@@ -13,7 +13,9 @@ import numpy as np
 
 from ndis._search import chernoff_factor, least_point
 from ndis.accountant.laws import BallLaw
+from ndis.errors import PrecisionError
 
+_WAYS = 21
 _MANY_DIGITS = 30.0  # natural log units
 
 
@@ -68,10 +70,33 @@ class Planner:
             return self._exponent(b) - math.log(b) - math.log1p(b)
 
         at, _ = least_point(height, -14.0, min(math.log(self.highest), 32.0), width=1e-3)
-        d = min(0.05, 0.2 * (math.log(self.highest) - at))  # moments end at the highest place
-        bend = max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3)
-        log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * bend)
+        distance = math.log(self.highest) - at  # to where moments end
+        near, far = (
+            max((height(at + d) + height(at - d) - 2.0 * height(at)) / d**2, 1e-3)
+            for d in (min(0.05, 0.2 * distance), min(0.2, 0.8 * distance))
+        )
+        log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
+        if not 0.5 < far / near < 2.0:  # a wall: one step may do most of it, and no saddle tells the size
+            log_delta = min(log_delta, self._few_hits())
         return math.exp(at), log_delta
+
+    def _few_hits(self) -> float:
+        """Return log δ(ε) roughly, if the steps together go a part of the way and one of them the rest.
+
+        The answer is inf if that says nothing. The loss of one step is spread by about √(2π) δ(0).
+        """
+        try:
+            spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
+        except PrecisionError:  # a law without a closed form
+            return math.inf
+        if not (self.epsilon > 0.0 and spread > 0.0):
+            return math.inf
+        ways, best = self.epsilon * np.linspace(0.0, 1.0, _WAYS), -math.inf
+        for law, n in self.parts:
+            deltas = [law.delta(e) for e in (self.epsilon - ways).tolist()]
+            one = np.array([float(d.log().mid()) if d > 0 else -math.inf for d in deltas]) + math.log(n)
+            best = max(best, float((np.minimum(one, 0.0) - 0.5 * ways**2 / spread).max()))
+        return best if best > -2000.0 else math.inf
 
     def plan(self) -> Plan:
         """Propose the whole sum."""
