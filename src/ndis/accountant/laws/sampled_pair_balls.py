@@ -163,7 +163,11 @@ class OneRatioBalls(LineBalls, SampledPairBalls):
     @kept
     def log_moment(self, c: float) -> float:
         """Return log M(c) to about float accuracy; inf where M is infinite."""
-        return math.inf if self.remove and 2.0 * (1.0 + c) * self._beta >= 1.0 else self._log_integral(c, 0.0, 0.0)
+        if self.remove and 2.0 * (1.0 + c) * self._beta >= 1.0:
+            return math.inf
+        x = np.linspace(*self._window(self._power(c), _DEPTH), _POINTS)  # even near the limit all of it counts
+        place = np.exp(x)
+        return log_sum(self._log_density(place, x) + self._power(c) * self._log_ratio(place)) + math.log(x[1] - x[0])
 
     def _widest(self, c: float) -> float:
         """Return the largest α."""
@@ -186,14 +190,11 @@ class OneRatioBalls(LineBalls, SampledPairBalls):
         value += math.log(scale) - np.log(np.abs(1.0 + 1.0 / z))
         return value, self._log_ratio(place if self._beta > 0.0 else place.conj()), float(u[1] - u[0])
 
-    def _log_integral(self, c: float, angle: float, y: float) -> float:
-        """Return log of ∫ |f e^{iyℓ}| on a line."""
-        value, ratio, step = self._table(c, angle)
-        return log_sum(value + self._power(c) * ratio.real - y * ratio.imag) + math.log(step)
-
     def _log_norm(self, c: float, angle: float, y: float) -> float:
         """Return log N/M(c) in floats."""
-        return self._log_integral(c, angle, y) - self.log_moment(c)
+        value, ratio, step = self._table(c, angle)
+        norm = log_sum(value + self._power(c) * ratio.real - y * ratio.imag) + math.log(step)
+        return norm - self.log_moment(c)
 
     # ------------------------------------------------------------------ balls
 
