@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 
 import ndis
+from ndis.accountant.composition import Composition
+from ndis.accountant.one_release import OneRelease
 from ndis.errors import PrecisionError
 
 ACCURACY = 1e-10  # of log δ, relative to 1 + |log δ|
@@ -200,6 +202,8 @@ def compare(profile: ndis.PrivacyProfile, order: ndis.profile.Choice, target: fl
     found.epsilon = epsilon = profile.epsilon(target, order=order) if target < 1.0 else 0.0
     watch.lap("epsilon")
     law = profile._evaluators[order]
+    if isinstance(law, OneRelease):  # one step alone, which the laws answer too
+        law = Composition([(group.law(order), group.count) for group in profile.groups], order)
     x = np.array([epsilon])
     try:
         found.value, found.error = (float(a[0]) for a in law.floats.log_delta(x))

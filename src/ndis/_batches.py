@@ -292,14 +292,13 @@ class BatchedProfile:
 
 
 @lru_cache(len(_SHARES) * 8)
-def _attained(groups: tuple[Group | StepGroup, ...], order: Order, share: float) -> Composition | None:
-    """Return a composition that neighbours attain, with this share of the steps of one kind; None if none is known."""
+def _attained(groups: tuple[Group | StepGroup, ...], order: Order, chosen: tuple[int, ...]) -> Composition | None:
+    """Return a composition that neighbours attain, with some steps of a group on one side; None if none is known."""
     parts = []
-    for group in groups:
+    for group, some in zip(groups, chosen, strict=True):
         if isinstance(group, Group) or group.step.attained:
             parts.append((group.law(order), group.count))
         elif isinstance(group.step, FixedSizeStep):
-            some = round(share * group.count)
             sides: tuple[tuple[Order, int], ...] = (("remove", some), ("add", group.count - some))
             parts += [(group.step.one_sided(side), count) for side, count in sides]
         else:
@@ -314,7 +313,8 @@ def worst_attained(
     if all(isinstance(group, StepGroup) for group in groups):
         orders = orders[:1]  # both are alike
     known: list[tuple[float, Composition]] = []
-    for one in (_attained(groups, order, share) for order in orders for share in _SHARES):
+    choices = dict.fromkeys(tuple(round(share * group.count) for group in groups) for share in _SHARES)
+    for one in (_attained(groups, order, chosen) for order in orders for chosen in choices):
         with suppress(PrecisionError):
             known += [] if one is None else [(float(one.log_delta(np.array([epsilon]))[0]), one)]
     return max(known, key=lambda pair: pair[0])[1] if known else None

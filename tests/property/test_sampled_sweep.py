@@ -15,3 +15,10 @@ SEEDS = [seed for seed in range(50 + len(LEFT_OUT)) if seed not in LEFT_OUT]
 def test_float_error_estimate_and_certificate_agree(seed: int) -> None:
     found = check(seed)
     assert found.outcome in AGREED, found
+
+
+def test_one_step_alone_has_the_same_answers() -> None:
+    """Its profile has a closed form and no composition, which the sweep looks into."""
+    found = check(29, "batches")
+    assert [group["count"] for group in found.groups] == [1]
+    assert found.outcome in AGREED, found

@@ -43,8 +43,6 @@ from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 
-__all__ = ["Certifier", "Parts"]
-
 Parts = list[tuple[BallLaw, int]]
 
 _ATTEMPTS = 6

@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, outward, precision
+from ndis._search import smallest_safe
 from ndis._validate import Floats, Order, largest
 from ndis.accountant.certify import Certifier
 from ndis.accountant.floats import FloatComposition, find_saddle
@@ -30,8 +31,6 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.certified import log_of
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["SAMPLED_WIDTH", "WIDTH", "Composition", "certified_epsilon", "law_of_pair", "worse"]
-
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
 SAMPLED_WIDTH = 1e-6  # relative width of a certificate unless one is asked for
 _CLOSE = 1e-10  # relative width of the certificate that stands in for floats
@@ -43,7 +42,6 @@ _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the o
 _LEAST_LOG_SHARE = -250.0  # the same for epochs of allocation, which have no other certificate
 _GUESSES = 5  # a reflected certificate guesses the size of δ so often
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
-_MOVES = 120
 _ONE_STEP_BITS = 256
 _AIMS = 24  # certificates tried for one ε
 _TOO_LITTLE_NOISE = (
@@ -278,63 +276,38 @@ class Composition:
         except PrecisionError:
             if self.floats.atom > 0.0:  # no sum of moments stands in for floats; the stand-ins are on the safe side
                 return self.certified_epsilon(target)
-            return self._epsilon_by_secants(math.log(target))
+            return self._epsilon_by_values(target)
 
-    def _epsilon_by_secants(self, goal: float) -> float:
+    def _epsilon_by_values(self, target: float) -> float:
         """Search with values of `log_delta`. Each may be a certificate, so few are computed."""
 
-        def excess(x: float) -> tuple[float, float]:
-            value, error = (float(a[0]) for a in self.log_delta_and_error(np.array([x]), goal - 1.0))
-            return value - goal, 0.0 if value == -math.inf else 2.0 * error + 2.0**-45 * (1.0 + math.fabs(value))
+        def upper(x: float) -> float:
+            value, error = self.log_delta_and_error(np.array([x]), math.log(target) - 1.0)
+            return math.exp(float(value[0] + 2.0 * error[0])) * (1.0 + 2.0**-50)
 
-        beyond = self._beyond(goal)
-        if not beyond < math.inf:  # no moment is finite, so that no certificate would end the search
-            raise PrecisionError(_TOO_LITTLE_NOISE)
-        return _smallest(excess, beyond)
+        return self._smallest(upper, target, 1e-10)
 
     def certified_epsilon(self, target: float) -> float:
         """An ε whose certified δ is at most `target`, from certificates only; δ there is `target` to a hundredth."""
-        goal = math.log(target)
+        return self._smallest(lambda x: self.certify(x, SAMPLED_WIDTH).upper, target, 0.001)
 
-        def excess(x: float) -> tuple[float, float]:
-            upper = self.certify(x, SAMPLED_WIDTH).upper
-            value = math.log(upper) - goal if upper > 0.0 else -math.inf
-            return value - 0.001, 0.001
+    def _smallest(self, upper: Callable[[float], float], target: float, settled: float) -> float:
+        """Search the smallest ε ≥ 0 with an upper bound of δ at most `target`; log δ there is so near to it."""
 
-        return _smallest(excess, self._beyond(goal - 0.1))
+        def log_upper(x: float) -> float:
+            bound = upper(x)
+            return math.log(bound) + settled if bound > 0.0 else -math.inf
+
+        if upper(0.0) <= target:
+            return 0.0
+        start = self._beyond(math.log(target) - 0.1)
+        if not start < math.inf:  # no moment is finite, so that no certificate would end the search
+            raise PrecisionError(_TOO_LITTLE_NOISE)
+        return smallest_safe(log_upper, upper, delta=target, start=start, settled=settled)
 
 
 def _is_shift(law: Law) -> bool:
     return isinstance(law, Plain) and bool((law.pair.excess == 0.0).all())
-
-
-def _smallest(excess: Callable[[float], tuple[float, float]], beyond: float) -> float:
-    """Search the smallest ε ≥ 0 with a log δ below the goal by no more than eight margins, by secants (Illinois).
-
-    `excess` gives log δ − goal and a margin; at `beyond` δ is below the goal.
-    """
-    low, high = 0.0, beyond * (1.0 + 2.0**-40)
-    over, margin = excess(low)
-    if over + margin <= 0.0:
-        return 0.0
-    if not high < math.inf:
-        raise PrecisionError(_TOO_LITTLE_NOISE)
-    under, side = -math.inf, 0  # the end that stayed twice counts half
-    for _ in range(_MOVES):
-        share = over / (over - under) if math.isfinite(under) else 0.5
-        x = low + (high - low) * min(max(share, 2.0**-30), 1.0 - 2.0**-30)
-        if not low < x < high:
-            if math.isfinite(under):  # `high` was evaluated
-                return high
-            break
-        value, margin = excess(x)
-        if value + margin <= 0.0:
-            high, under, over, side = x, value - 2.0 * margin, 0.5 * over if side < 0 else over, -1
-            if value + 8.0 * margin >= 0.0:
-                return x
-        else:
-            low, over, under, side = x, value + 2.0 * margin, 0.5 * under if side > 0 else under, 1
-    raise PrecisionError(f"epsilon did not settle; it lies between {low!r} and {high!r}")
 
 
 def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf) -> Floats:
@@ -352,19 +325,16 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
 
 
 def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
-    worst = -math.inf
-    missing: tuple[Composition, PrecisionError] | None = None
+    worst, missing = -math.inf, list[tuple[Composition, PrecisionError]]()
     for one in both:
-        if one.below(epsilon, max(worst, floor)):
-            continue
-        try:
-            worst = max(worst, float(one.log_delta(np.array([epsilon]))[0]))
-        except PrecisionError as error:
-            if missing is not None:
-                raise
-            missing = one, error
-    if missing is not None and not missing[0].below(epsilon, worst):
-        raise missing[1]
+        if not one.below(epsilon, max(worst, floor)):
+            try:
+                worst = max(worst, float(one.log_delta(np.array([epsilon]))[0]))
+            except PrecisionError as error:
+                missing.append((one, error))
+    for one, reason in missing:
+        if not one.below(epsilon, worst):
+            raise reason
     return worst
 
 

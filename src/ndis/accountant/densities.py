@@ -38,8 +38,6 @@ from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, co
 from ndis.accountant.laws import Law, LossDensity
 from ndis.errors import PrecisionError
 
-__all__ = ["DensityTable", "LossSums", "SumTables"]
-
 _Way = tuple[float, list[tuple[int, int]]]  # the log of its chance, and (number of a density, number of steps)
 
 _UNIT = 2.0**-53

@@ -12,8 +12,6 @@ import numpy as np
 
 from ndis._compile import compiled
 
-__all__ = ["CHEBYSHEV_POINTS", "NODES", "RULE", "TO_SERIES", "convolve_all", "tail"]
-
 NODES = 16  # points of a panel
 RULE = np.polynomial.legendre.leggauss(20)
 _QUARTERS = 2 * np.arange(NODES)[::-1] + 1  # angles of the points, in units of a quarter turn over NODES

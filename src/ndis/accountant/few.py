@@ -31,8 +31,6 @@ from ndis.spectrum.contour import DELTA
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment
 
-__all__ = ["PairStep", "few_steps", "one_step", "shift_for", "two_pairs"]
-
 _UNIT = 2.0**-53
 _BITS = 192
 _RULE = np.polynomial.legendre.leggauss(20)
@@ -97,8 +95,10 @@ class PairStep:
             forms = law.pair.form, law.pair.reversed().form
             rate = law.rate if isinstance(law, SampledPair) else 1.0
             return cls(rate, *(forms if order == "remove" else forms[::-1]))
-        if isinstance(law, Mixture) and law.poisson and law.add == (order == "add"):
-            return cls.shift(*law.poisson)
+        if type(law) is Mixture:
+            weights, shifts, _, others = law.sides if order == "remove" else law.sides.swapped()
+            if shifts.size == 2 and shifts[0] == 0.0 and not others.any():
+                return cls.shift(float(weights[1]), float(shifts[1]))
         return None
 
     @classmethod

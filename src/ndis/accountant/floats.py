@@ -82,7 +82,6 @@ class FloatComposition:
     def __init__(self, parts: Sequence[tuple[Law, int]], order: Order) -> None:
         self.order = order
         self.parts = [(law, n) for law, n in parts if n > 0 and law.ends != (0.0, 0.0)]
-        self.least = math.fsum(n * law.ends[0] for law, n in self.parts)
         self.most = math.fsum(n * law.ends[1] for law, n in self.parts)
         self.mean = math.fsum(n * law.mean for law, n in self.parts)
         self.limit = min((law.limit for law, _ in self.parts), default=math.inf)

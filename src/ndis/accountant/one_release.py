@@ -36,8 +36,6 @@ from ndis.spectrum import certified
 from ndis.spectrum.evaluate import excess_over, log_delta_at, smallest_epsilon, spectrum
 from ndis.spectrum.invariants import Invariants
 
-__all__ = ["OneRelease", "largest_epsilon"]
-
 _BITS = 128
 _LADDER = (128, 256, 512, 1024, 2048, 4096, 8192)
 

@@ -38,8 +38,6 @@ from ndis._balls import Ball, outward, precision
 from ndis.accountant.laws import BallLaw, geometric
 from ndis.errors import PrecisionError
 
-__all__ = ["Discrete", "Place", "ProfileOnly", "dominated", "dominating", "profile"]
-
 _VISIBLE = 1e-9  # f − (1 − t) over its largest value: less is lost in the enclosures of f
 _BITS = 320
 _FARTHEST = 700.0

@@ -13,7 +13,7 @@ import ndis
 from helpers.cases import crossed
 from helpers.compositions import composition, in_balls, releases
 from ndis._balls import outward, precision
-from ndis.accountant.laws.one_ratio import OneRatioBalls, _bessel
+from ndis.accountant.laws.sampled_pair_balls import OneRatioBalls, _bessel
 from ndis.accountant.one_release import OneRelease
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Directions, reverse_direction
@@ -40,7 +40,7 @@ def step_of(q, t, m2, d, *, remove):
 
 
 def line_of(step, c):
-    return step._on(c, *step._rule(c, 30.0, None))
+    return step._on(c, 30.0)
 
 
 # ---------------------------------------------------------------------- moments

@@ -47,13 +47,17 @@ import numpy as np
 from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
-from ndis._balls import Ball
+from ndis._balls import Ball, precision
 from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
 Complexes = NDArray[np.complex128]
 LEAST_V = -690.0  # log of a distance V that is a float
-_FIRST_ROWS = 8  # rows of a product before small terms are dropped
+_ANGLES = np.geomspace(0.98, 1e-4, 32)  # lines that are tried, over the widest one
+_RULES = 12  # as many of the widest lines are tried for a rule
+_NORM_BITS = 256  # Bessel functions of large orders need many
+_ROUGH = 5.0  # digits of a norm, in natural log units, that only bounds an error
+_MOST_NODES = 60_000
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -248,8 +252,7 @@ def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> tuple[Ball, Bal
 def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ball, count: int) -> list[Any]:
     """Enclose Σ_j weights_j exp(ik·step·logs_j) ± error for k = 0 … count−1, by products of two matrices in C.
 
-    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small, or are so from
-    some k on, are dropped and join the error.
+    No exact log has a negative imaginary part, so no term grows with k. Terms that are certainly small join the error.
 
     >>> values = geometric([acb(2)], [acb(0, 1)], arb(0), arb(1), 3)  # 2e^{−k}
     >>> [round(float(v.real), 6) for v in values]
@@ -258,32 +261,12 @@ def geometric(weights: Sequence[Any], logs: Sequence[Any], error: Ball, step: Ba
     turn, small = acb(0, step), (error / (4 * len(weights) + 1)).lower()
     pairs = [(weight, log) for weight, log in zip(weights, logs, strict=True) if not weight.abs_upper() < small]
     error += small * (len(weights) - len(pairs))
-    weights, logs = [weight for weight, _ in pairs], [log for _, log in pairs]
     height = math.isqrt(count - 1) + 1
-    near = _powers([(turn * log).exp() for log in logs], height)
-    far = _powers([(height * turn * log).exp() for log in logs], -(-count // height))
-    rows = [[weight * z for weight, z in zip(weights, row, strict=True)] for row in near]
-    sizes = [weight.abs_upper() for weight in weights]
-    out: list[Any] = []
-    start = 0
-    while start < len(far):
-        end = min(max(2 * start, start + _FIRST_ROWS), len(far))
-        slack, kept = error, list[int]()
-        for j, (size, z) in enumerate(zip(sizes, far[start], strict=True)):
-            left = size * z.abs_upper()
-            if left < small:
-                slack += left
-            else:
-                kept.append(j)
-        if kept:
-            left_part = acb_mat([[row[j] for j in kept] for row in far[start:end]])
-            entries = (left_part * acb_mat([[row[j] for j in kept] for row in rows]).transpose()).entries()
-        else:
-            entries = [acb(0)] * ((end - start) * height)
-        unknown = arb(0, slack.upper())
-        out += [m + acb(unknown, unknown) for m in entries]
-        start = end
-    return out[:count]
+    near = _powers([(turn * log).exp() for _, log in pairs], height)
+    far = _powers([(height * turn * log).exp() for _, log in pairs], -(-count // height))
+    rows = acb_mat([[weight * z for (weight, _), z in zip(pairs, row, strict=True)] for row in near])
+    unknown = arb(0, error.upper())
+    return [m + acb(unknown, unknown) for m in (acb_mat(far) * rows.transpose()).entries()[:count]]
 
 
 def _powers(base: list[Any], count: int) -> list[list[Any]]:
@@ -295,3 +278,129 @@ def _powers(base: list[Any], count: int) -> list[list[Any]]:
     for k in range(2, count):
         powers.append([x * y for x, y in zip(powers[k // 2], powers[k - k // 2], strict=True)])
     return powers[:count]
+
+
+def log_sum(values: Any) -> float:
+    """Return log Σ e^values in floats."""
+    top = float(values.max())
+    return top + math.log(float(np.exp(values - top).sum()))
+
+
+def short(x: float) -> float:
+    """Return x rounded down to a few bits."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.floor(math.ldexp(mantissa, 12)), exponent - 12)
+
+
+class Line(NamedTuple):
+    """Keep M(c + iy) = Σ weights e^{iy·logs} ± error, for every y ≥ 0."""
+
+    weights: list[Any]
+    logs: list[Any]
+    error: Ball
+
+
+class LineBalls(BallLaw):
+    """Enclose M(c + iy) = ∫ f e^{iyℓ} du, where the line of u may be lifted by any angle α from 0 to `_widest`.
+
+    Neither f nor ℓ depends on y. Both are analytic between the lines and real on the first, and Im ℓ ≥ 0, so that
+    |e^{iyℓ}| ≤ 1 for every y ≥ 0. Let N(α, y) be the integral of |f e^{iyℓ}| over the line of α. It falls with y, and
+    bounds |M(c + iy)|. A trapezoid rule on the line of α with step h errs by at most (N(|α − a|, 0) + N(α + a, 0))/
+    (e^{2πa/h} − 1), for every y ≥ 0 at once if a ≤ α, and for y = 0 if α = 0. At u + iα and u − iα the values of f are
+    conjugate, and so are those of ℓ. So |f|² is a product, and N is the integral of an analytic function.
+
+    Attributes
+    ----------
+    side : int
+        −1 if Im ℓ ≥ 0 on the conjugate line, at u − iα.
+    """
+
+    side = 1
+
+    def _widest(self, c: float) -> float:
+        """Return the largest angle."""
+        raise NotImplementedError  # each law has its own
+
+    def _log_norm(self, c: float, angle: float, y: float) -> float:
+        """Return log N/M(c) in floats, for a plan."""
+        raise NotImplementedError  # each law has its own
+
+    def _ends(self, c: float, angle: float, digits: float) -> tuple[float, float]:
+        """Return places in u beyond which N(angle, 0) has less than e^−digits of M(c), or almost."""
+        raise NotImplementedError  # each law has its own
+
+    def _outside(self, c: float, angle: float, low: Ball, high: Ball) -> Ball:
+        """Bound what N(angle, y) has beyond two places. The terms of a rule there are smaller."""
+        raise NotImplementedError  # each law has its own
+
+    def _at(self, c: float, u: Any, analytic: bool) -> tuple[Any, Any, Any]:
+        """Enclose the logarithm of one factor of f, the other factor, and ℓ.
+
+        If `analytic`, NaN stands for a value that is not analytic on the whole ball u.
+        """
+        raise NotImplementedError  # each law has its own
+
+    @kept
+    def _norm(self, c: float, angle: float, y: float = 0.0, digits: float = _ROUGH) -> Ball:
+        """Bound N(angle, y), to about e^−digits."""
+        with precision(round(_NORM_BITS + 1.5 * digits)):
+            (low, high), turn = self._ends(c, angle, digits), acb(0, self.side * arb(angle))
+
+            def value(u: Any, analytic: bool) -> Any:
+                log_f, f, loss = self._at(c, u + turn, analytic)
+                log_g, g, other = self._at(c, u - turn, analytic)
+                return ((log_f + log_g + acb(0, y) * (loss - other)) / 2).exp() * (f * g).sqrt(analytic=analytic)
+
+            size, small = arb(self.log_moment(c) + self._log_norm(c, angle, y)).exp(), arb(-digits).exp()
+            inside = acb.integral(value, acb(low), acb(high), abs_tol=size * small, rel_tol=small)
+            return (inside.real + self._outside(c, angle, arb(low), arb(high))).upper()
+
+    def _lift(self, c: float, y: float) -> tuple[float, float]:
+        """Return the least `_log_norm` that was found, and its angle; it is convex in the angle."""
+        best = (0.0, 0.0)
+        for angle in (self._widest(c) * _ANGLES).tolist():
+            value = self._log_norm(c, angle, y)
+            if value < best[0]:
+                best = (value, angle)
+            elif best[1] > 0.0:
+                break
+        return best
+
+    def log_ceiling(self, c: float, y: float) -> float:
+        """Return the least `_log_norm` that was found."""
+        return self._lift(c, y)[0]
+
+    def moment(self, c: float, digits: float) -> Ball:
+        """Enclose M(c)."""
+        weights, _, error = self._on(c, digits, lifted=False)
+        return sum((weight.real for weight in weights), arb(0)) + arb(0, error)
+
+    def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
+        """Enclose M(c + ik·step), from one rule for all k: a sum of geometric sequences."""
+        return geometric(*self._on(c, digits), step, count)
+
+    def ceiling(self, c: float, y: float, digits: float) -> Ball:
+        """Bound |M(c + iy')| for all y' ≥ y, on the line that promises most."""
+        return self._norm(c, self._lift(c, y)[1], y, digits)
+
+    def _on(self, c: float, digits: float, lifted: bool = True) -> Line:
+        """Return the sum over the nodes of a rule on one line, with an error of about e^−digits of M(c).
+
+        A lifted line lies in the middle of its strip, and the line that is not lifted too: the strip has both sides.
+        """
+        angles = (self._widest(c) * _ANGLES[:_RULES] / (1 + lifted)).tolist()
+        pace, a = max((a / (digits + 3.0 + max(self._log_norm(c, a + lifted * a, 0.0), 0.0)), a) for a in angles)
+        h, angle = short(2.0 * math.pi * pace), lifted * a
+        low, high = self._ends(c, angle, digits + 3.0)
+        first, last = math.floor(low / h), math.ceil(high / h)
+        if last - first > _MOST_NODES:
+            raise PrecisionError(f"the moment of a sampled step at order {c:.3g} needs too many nodes")
+        step, turn = arb(h), self.side * arb(angle)
+        weights, logs = [], []
+        for j in range(first, last + 1):
+            log_f, f, loss = self._at(c, acb(step * j, turn), False)
+            weights.append(step * log_f.exp() * f)
+            logs.append(loss)
+        edges = self._norm(c, a - angle) + self._norm(c, a + angle)
+        error = edges / (2 * arb.pi() * arb(a) / step).expm1() + self._outside(c, angle, step * first, step * last)
+        return Line(weights, logs, error.upper())

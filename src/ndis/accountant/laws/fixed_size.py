@@ -48,7 +48,7 @@ class FixedSize(Mixture):
     def __init__(self, one_sided: Mixture) -> None:
         self.one_sided = one_sided
         super().__init__(one_sided.sides, one_sided._exact)
-        self.ends, self.poisson = (-math.inf, math.inf), None
+        self.ends = -math.inf, math.inf
         self.atom = float(self.sides.a[0]) * math.erf(self.up / math.sqrt(8.0))
 
     def reversed(self) -> FixedSize:

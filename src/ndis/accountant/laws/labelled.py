@@ -44,7 +44,6 @@ class Labelled(Mixture):
             self._logs = [float(p.log()) for p in chances()]  # a chance may be far below the smallest float
         super().__init__(laws[1].sides, laws[1]._exact)
         self.ends = min(law.ends[0] for law in laws), max(law.ends[1] for law in laws)
-        self.poisson = None
 
     def reversed(self) -> Labelled:
         """Return the law of the other order."""

@@ -245,9 +245,6 @@ class Mixture(Law):
         self.ends = -_log_least(*self._a, bounded=down == 0.0), _log_least(*self._b, bounded=up == 0.0)
         self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
         self.deepest = -math.inf if self.ends[1] < math.inf else _DEEPEST
-        weights, shifts = self._b if up == 0.0 else self._a
-        sampled = 0.0 in (up, down) and shifts.size == 2 and shifts[0] == 0.0
-        self.poisson: tuple[float, float] | None = (float(weights[1]), float(shifts[1])) if sampled else None
         self.mean = self._mean_loss()
         # the window leaves no x far above its place
         far = (
@@ -259,11 +256,6 @@ class Mixture(Law):
         )
         spacing = min(0.4, highest / 6.0)
         self.heights: Floats = np.arange(float(int(min(_LINES, 1 + highest / spacing)))) * spacing
-
-    @property
-    def add(self) -> bool:
-        """Return whether P is one Gaussian, as in the add order of a sampled step."""
-        return self.up == 0.0
 
     @staticmethod
     def from_balls(exact: Callable[[], Sides]) -> Mixture:

@@ -12,8 +12,8 @@ small difference of the two laws. The kernel computes both forms. The trapezoid 
 e^{−2πd/h}, where d is the distance to the nearest pole. A few lines keep their tables. For each s the kernel takes the
 line on which the largest term is smallest.
 
-In balls a pair with one variance ratio has a line in the chi-square variable (`ndis.accountant.laws.one_ratio`), and
-any other pair has bounds (`ndis.accountant.laws.sampled_pair_balls`).
+In balls a pair with one variance ratio has a line in the chi-square variable, and any other pair has bounds
+(`ndis.accountant.laws.sampled_pair_balls`).
 """
 
 from __future__ import annotations
@@ -28,13 +28,10 @@ from ndis._compile import compiled
 from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import LEAST_V, BallLaw, Complexes, Law, LossDensity, log_expm1, product
-from ndis.accountant.laws.one_ratio import OneRatioBalls
 from ndis.accountant.laws.plain import exact_directions, log_ratio_density, log_ratio_range, rough_edge
-from ndis.accountant.laws.sampled_pair_balls import SampledPairBalls
+from ndis.accountant.laws.sampled_pair_balls import OneRatioBalls, SampledPairBalls
 from ndis.spectrum.contour import exponent
 from ndis.spectrum.invariants import Invariants
-
-__all__ = ["SampledPair"]
 
 _UNIT = 2.0**-53
 _BITS = 160  # bits of the end of a loss
