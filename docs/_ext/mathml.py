@@ -24,6 +24,7 @@ ELEMENTS = {
     "<mo>(&#x0221E;|&#x022A4;)</mo>": r"<mi>\1</mi>",
     "<mi>(&#x0203[23];)</mi>": r'<mpadded voffset="-0.35em" height="0.5em"><mi>\1</mi></mpadded>',
     r'<mo(?: stretchy="false")?>(&#x0007C;|&#x02016;)</mo>': rf'<mo stretchy="false" {TIGHT}>\1</mo>',
+    "<mo>&#x02202;</mo>": "<mi>&#x02202;</mi>",
     "<mo>&#x0002F;</mo>": f"<mo {TIGHT}>&#x0002F;</mo>",
     r"(<mo[^>]*>(?!&#x0(?:0029|005D|007D|007C|2016|230B|2309);|[]!])[^<]*</mo>)<mo>&#x02212;</mo>": (
         r'\1<mo form="prefix">&#x02212;</mo>'
