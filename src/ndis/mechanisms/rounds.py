@@ -18,7 +18,7 @@ shares G, S, N of the three kinds the squared shift over μ₀² is at most
 
     N + max( G/2 + S,  G + S/2 + S²/(16G) if S² ≤ 8G² ),
 
-the largest value over c (thm:rounds-replace-one). The angle belongs to the two records, so
+the largest value over c (docs/proof-of-exactness.md, thm:rounds-replace-one). The angle belongs to the two records, so
 it is the same in every round, and adaptivity changes nothing.
 
 Further matrices Σ zzᵀ have rows of their own: of norm at most l/2 in the Hessian of a logistic loss, in coordinates
