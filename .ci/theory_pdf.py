@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from importlib.metadata import version
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[1]
+FOOT = """<div style="font: 8pt serif; color: #555; width: 100%; padding: 0 22mm; display: flex">
+<span style="flex: 1">Theory of ndis VERSION</span>
+<span><span class="pageNumber"></span> of <span class="totalPages"></span></span></div>"""
 NAMES = ("chromium", "chromium-headless-shell", "google-chrome")
 
 if __name__ == "__main__":
@@ -18,6 +22,9 @@ if __name__ == "__main__":
         browser = driver.chromium.launch(executable_path=place)
         page = browser.new_page()
         page.goto((ROOT / "docs" / "_site" / "theory.html").as_uri())
-        page.pdf(path=target, format="A4", margin=dict.fromkeys(("top", "bottom", "left", "right"), "22mm"))
+        edges = dict.fromkeys(("top", "bottom", "left", "right"), "22mm")
+        foot = {"display_header_footer": True, "header_template": "<p></p>"}
+        foot["footer_template"] = FOOT.replace("VERSION", version("ndis"))
+        page.pdf(path=target, format="A4", margin=edges, outline=True, tagged=True, **foot)
         browser.close()
     print(target)

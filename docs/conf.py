@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "mathml",
+    "names",
     "plain_docstrings",
     "theorems",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import shutil
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +141,131 @@ def draw_budget(where: Path) -> None:
     figure.savefig(where, dpi=120)
 
 
+def draw_laws(where: Path) -> None:
+    """Draw two laws of an output, and δ: what the first has above e^ε times the second."""
+    figure, ax = small()
+    x = np.linspace(-3.5, 5.0, 400)
+    p, q = (np.exp(-((x - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (1.2, 0.0))
+    ax.plot(x, p, color="#0072B2", lw=2.0, label="with the record")
+    ax.plot(x, np.e * q, color="#D55E00", lw=2.0, ls="--", label=r"without, times $e^\varepsilon$")
+    ax.fill_between(x, p, np.e * q, where=p > np.e * q, color="#0072B2", alpha=0.3, label="δ(ε)")
+    ax.set(xlabel="output", yticks=[], xlim=(-3.5, 5.0), ylim=(0, 0.75))
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(where, dpi=120)
+
+
+def draw_rounded(where: Path) -> None:
+    """Draw released integers above the law that they are rounded from."""
+    figure, ax = small()
+    drawn = ndis.noise.exact_gaussian(0, [[9]], size=3_000, grid=1, random_state=0).values
+    values, counts = np.unique(np.asarray(drawn, dtype=float), return_counts=True)
+    ax.bar(values, counts / counts.sum(), width=0.75, color="#0072B2", alpha=0.6, label="released, on the grid")
+    x = np.linspace(-10, 10, 400)
+    ax.plot(x, np.exp(-(x**2) / 18) / np.sqrt(18 * np.pi), color="#D55E00", lw=2.0, label="ideal law")
+    ax.set(xlabel="output", yticks=[], xlim=(-10, 10))
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(where, dpi=120)
+
+
+def draw_faults(where: Path) -> None:
+    """Draw the ε that the audit refutes for some faults of docs/known-faults.md; each claims 1."""
+    rows = re.findall(r"^\| `([\w-]+)` \|.*?\| ([\d.e+]+) \|", (HERE / "known-faults.md").read_text("utf-8"), re.M)
+    shown = [(name, float(found)) for name, found in rows if float(found) < 100][::4]
+    figure, ax = small()
+    ax.barh([name for name, _ in shown][::-1], [found for _, found in shown][::-1], color="#D55E00", height=0.6)
+    ax.axvline(1.0, color="0.2", lw=1.2, ls="--")
+    ax.set(xlabel="ε refuted; the claim is 1", xscale="log", xlim=(0.5, 100))
+    figure.savefig(where, dpi=120)
+
+
+def draw_costs(where: Path) -> None:
+    """Draw some times of docs/costs.md."""
+    times = dict(re.findall(r"^\| ([^|]+?) \| ([\d.e-]+) \|", (HERE / "costs.md").read_text("utf-8"), re.M))
+    chosen = re.compile("δ of a pair|DP-SGD, 14,062 steps: ε|random proj.*release|linear|logistic")
+    shown = [name for name in times if chosen.match(name)]
+    figure, ax = small()
+    ax.barh([name.split(":")[0] for name in shown][::-1], [float(times[name]) for name in shown][::-1], color="#009E73")
+    ax.set(xlabel="seconds", xscale="log")
+    ax.tick_params(labelsize=8)
+    figure.savefig(where, dpi=120)
+
+
+def draw_neighbours(where: Path) -> None:
+    """Draw ε of one noise for different neighbours: what a number is about decides what it is."""
+    one = ndis.PrivacyProfile.from_noise_multiplier(4.0)
+    rows = {
+        "a record comes or goes": one,
+        "a record is replaced": ndis.PrivacyProfile.from_noise_multiplier(2.0, adjacency="replace-one"),
+        "a family of four": ndis.PrivacyProfile.from_noise_multiplier(1.0),
+        "a release a week, one year": one.repeat(52),
+    }
+    figure, ax = small()
+    ax.barh(list(rows)[::-1], [profile.epsilon(1e-6) for profile in rows.values()][::-1], color="#0072B2", height=0.6)
+    ax.set_xlabel("ε at δ = 10⁻⁶ of the same noise")
+    ax.tick_params(labelsize=8)
+    figure.savefig(where, dpi=120)
+
+
+def draw_interop(where: Path) -> None:
+    """Draw ε of one training run here, and by Rényi divergences in dp_accounting."""
+    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    epochs = np.arange(1, 21)
+    exact, renyi = [], []
+    for epoch in epochs:
+        steps = 200 * int(epoch)
+        exact.append(ndis.DPSGD(noise_multiplier=1.0, sampling_rate=0.005, steps=steps).epsilon(1e-5))
+        event = SelfComposedDpEvent(PoissonSampledDpEvent(0.005, GaussianDpEvent(1.0)), steps)
+        renyi.append(RdpAccountant().compose(event).get_epsilon(1e-5))
+    figure, ax = small()
+    ax.plot(epochs, renyi, color="#D55E00", lw=2.0, ls="--", label="dp_accounting, Rényi")
+    ax.plot(epochs, exact, color="#0072B2", lw=2.0, label="ndis, exact")
+    ax.set(xlabel="epochs", ylabel="ε at δ = 10⁻⁵", xlim=(1, 20), ylim=(0, None))
+    ax.legend(frameon=False, fontsize=8)
+    figure.savefig(where, dpi=120)
+
+
+def draw_score(where: Path) -> None:
+    """Draw the private R² of one model on held-out records, with intervals, against ε."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 100, 8_000)
+    table = {"x": x, "y": 2 + 0.05 * x + rng.normal(0, 1.0, 8_000)}
+    schema = ndis.Schema({"x": (0, 100)}, target=("y", 0, 10))
+    fit, held = ndis.learn.split_records(table, 0.3, random_state=0)
+    model = ndis.learn.PrivateLinearRegression(epsilon=1.0, delta=1e-6, schema=schema, random_state=0).fit_data(fit)
+    figure, ax = small()
+    for k, epsilon in enumerate((0.25, 0.5, 1.0, 2.0, 4.0)):
+        score = ndis.learn.score_privately(model, held, epsilon=epsilon, delta=1e-6, random_state=k)
+        ax.plot([k, k], [score.low[0], score.high[0]], color="#0072B2", lw=3.0)
+        ax.plot([k], [score.estimate[0]], "o", color="#0072B2", ms=7)
+    y = held["y"]
+    truth = 1 - np.mean((y - model.predict({"x": held["x"]})) ** 2) / np.var(y)
+    ax.axhline(truth, color="#D55E00", lw=1.2, ls="--")
+    ax.text(4.4, truth, "exact", color="#D55E00", va="bottom", ha="right", fontsize=8)
+    ax.set(xlabel="ε of the score", ylabel="R²", xticks=range(5), xlim=(-0.5, 4.5))
+    ax.set_xticklabels(["0.25", "0.5", "1", "2", "4"])
+    figure.savefig(where, dpi=120)
+
+
+def terminal() -> str:
+    """Return a page with what two commands print."""
+    from click.testing import CliRunner
+
+    from ndis.cli import app
+
+    lines = []
+    for line in (
+        "ndis delta --ratio 2 --epsilon 1",
+        "ndis calibrate gaussian --epsilon 1 --delta 1e-6 --sensitivity 1",
+        "ndis risk --noise-multiplier 4 --delta 1e-6",
+    ):
+        lines += [f"$ {line}", CliRunner().invoke(app, line.split()[1:]).output.strip(), ""]
+    text = "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;")
+    style = "margin: 0; padding: 18px; background: #1e2430; color: #e8ecf1; font-size: 15px"
+    return f'<body style="margin: 0; background: #1e2430"><pre style="{style}">{text}</pre>'
+
+
 def picture_pages(where: Path) -> None:
     """Photograph a report of a table and a page of an audit, for the README (needs playwright and a Chromium)."""
     from playwright.sync_api import sync_playwright
@@ -152,6 +279,7 @@ def picture_pages(where: Path) -> None:
         for name, html, width, height in (
             ("report_page", report.to_html(title="Visits of 2025"), 1000, 1060),
             ("audit_page", audit.to_html(), 800, 680),
+            ("terminal", terminal(), 760, 400),
         ):
             page = browser.new_page(viewport={"width": width, "height": height})
             page.set_content(html)
@@ -160,6 +288,7 @@ def picture_pages(where: Path) -> None:
 
 
 def main() -> None:
+    warnings.simplefilter("ignore", ndis.NotPrivateWarning)  # seeds, so that a picture changes only with the code
     pair = ndis.GaussianPair.from_moments(**DEMO["two_gaussians"]())
     (HERE / "img").mkdir(exist_ok=True)
     DEMO["draw_curve"](pair, HERE / "img" / "curve.png")
@@ -168,6 +297,9 @@ def main() -> None:
     draw_samplers(HERE / "img" / "samplers.png")
     draw_risk(HERE / "img" / "risk.png")
     draw_budget(HERE / "img" / "budget.png")
+    cards = (draw_laws, draw_rounded, draw_faults, draw_costs, draw_neighbours, draw_interop, draw_score)
+    for name, draw in zip(("laws", "rounded", "faults", "costs", "neighbours", "interop", "score"), cards, strict=True):
+        draw(HERE / "img" / f"{name}.png")
     picture_pages(HERE / "img")
     import paper_figure
     import private_regression

@@ -9,21 +9,41 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
-# What the converter gets wrong: functions it does not know, relations set like letters, bars and slashes set like
-# relations, names of functions without a space behind them, primes that are raised twice.
-FORMULA = {r"\\arg(?![a-z])": r"\\operatorname{arg}"}
+# What the converter gets wrong: functions it does not know, fonts of a letter without braces, relations set like
+# letters, bars and slashes set like relations, a sign behind an operator set like a difference, primes raised twice.
+FORMULA = {
+    r"\\arg(?![a-z])": r"\\operatorname{arg}",
+    r"\\mathbb ([A-Z])": r"\\mathbb{\1}",
+}
 TIGHT = 'lspace="0" rspace="0"'
 ELEMENTS = {
+    "<mi>&#x00064;</mi>": '<mi mathvariant="normal">d</mi>',
     "<mi>&#x0007E;</mi>": "<mo>&#x223C;</mo>",
     "<mi>&#x029F5;</mi>": "<mo>&#x2216;</mo>",
     "<mi>(&#x02AAF;|&#x02AB0;|&#x027C2;)</mi>": r"<mo>\1</mo>",
     "<mo>(&#x0221E;|&#x022A4;)</mo>": r"<mi>\1</mi>",
     "<mi>(&#x0203[23];)</mi>": r'<mpadded voffset="-0.35em" height="0.5em"><mi>\1</mi></mpadded>',
     r'<mo(?: stretchy="false")?>(&#x0007C;|&#x02016;)</mo>': rf'<mo stretchy="false" {TIGHT}>\1</mo>',
+    "<mo>&#x02202;</mo>": "<mi>&#x02202;</mi>",
     "<mo>&#x0002F;</mo>": f"<mo {TIGHT}>&#x0002F;</mo>",
-    r"<mo( movablelimits=\"true\")?>([A-Za-z]+)</mo>": r'<mo\1 lspace="0" rspace="0.17em">\2</mo>',
-    r"<mi>([a-z]{2,})</mi>(?=<m[a-z])(?!<mo)": r'<mo lspace="0" rspace="0.17em">\1</mo>',
+    r"(<mo[^>]*>(?!&#x0(?:0029|005D|007D|007C|2016|230B|2309);|[]!])[^<]*</mo>)<mo>&#x02212;</mo>": (
+        r'\1<mo form="prefix">&#x02212;</mo>'
+    ),
+    'width="negativethinmathspace"': 'width="-0.167em"',
 }
+# The name of a function, what stands before it, and if a bracket opens behind it.
+NAME = re.compile(
+    r'(</m(?!o>)\w+>)?<(mo|mi)( movablelimits="true")?>([A-Za-z]{2,})</\2>(?=(<m(o[^>]*>(?:&#x00028;|\())?)?)'
+)
+
+
+def space(match: re.Match[str]) -> str:
+    """Set the name of a function: a thin space on both sides, but none before a bracket or behind an operator."""
+    before, tag, limits, name, follower, bracket = match.groups(default="")
+    if tag == "mi" and not (name.islower() and follower):
+        return match[0]
+    sides = f'lspace="{"0.17em" if before else "0"}" rspace="{"0" if bracket else "0.17em"}"'
+    return f"{before}<mo{limits} {sides}>{name}</mo>"
 
 
 def mathml(formula: str, **options: str) -> str:
@@ -33,7 +53,7 @@ def mathml(formula: str, **options: str) -> str:
     text = str(convert(formula, **options))
     for wrong, right in ELEMENTS.items():
         text = re.sub(wrong, right, text)
-    return text
+    return NAME.sub(space, text)
 
 
 def inline(writer: Any, node: nodes.Element) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import ndis
@@ -109,3 +110,17 @@ def test_helpers_by_name():
     assert clipping.certified_epsilon(1e-5) >= both.certified_epsilon(1e-5) * (1 - 1e-12)
     banded = make.from_banded_matrix(noise_multiplier=1.0, bands=3, batch_size=10, records=300, steps=10)
     assert (banded.groups[0].rate, banded.groups[0].count) == (0.1, 4)
+
+
+def test_several_passes_of_a_strategy():
+    """thm:strategy, 4: gradients of several passes that differ move the steps by no more than equal ones."""
+    strategy = np.array([[1.0, 0.0, 0.0], [0.5, 1.0, 0.0], [0.25, 0.5, 1.0]])
+    largest = np.linalg.norm(strategy.sum(axis=1))
+    rng = np.random.default_rng(0)
+    turned = rng.normal(size=(2_000, 3, 2))
+    turned /= np.maximum(1.0, np.linalg.norm(turned, axis=2, keepdims=True))
+    assert np.all(np.linalg.norm(strategy @ turned, axis=(1, 2)) <= largest)
+    exact = ndis.PrivacyProfile.from_noise_multiplier(2.0 / largest)
+    shift = strategy @ np.ones(3) / 2.0  # the same gradient in every pass attains it
+    pair = ndis.GaussianPair.from_diagonal(shift, np.ones(3), np.zeros(3), np.ones(3))
+    assert pair.delta(1.0) == pytest.approx(exact.delta(1.0), rel=1e-12)

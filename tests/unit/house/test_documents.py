@@ -9,6 +9,7 @@ import doctest
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -110,3 +111,12 @@ def test_every_picture_is_drawn_by_a_command() -> None:
     pictures = [path.stem for path in (ROOT / "docs" / "img").iterdir()]
     assert len(pictures) > 8
     assert [name for name in pictures if not re.search(rf"\b{name}(\.png)?\b", listed)] == []
+
+
+def test_the_table_of_deployments_has_the_numbers_of_the_risk_card() -> None:
+    card = ROOT / "src" / "ndis" / "pages" / "templates" / "deployments.toml"
+    page = (ROOT / "docs" / "how-much-epsilon.md").read_text(encoding="utf-8")
+    for one in tomllib.loads(card.read_text(encoding="utf-8"))["deployment"]:
+        epsilon, unit = re.search(rf"\| {re.escape(one['name'])} \| (.+?) \| .+? \| (.+?) \|", page).groups()
+        assert [float(x) for x in epsilon.split(" to ")] == [*filter(None, [one.get("epsilon_least")]), one["epsilon"]]
+        assert unit == one["unit"]

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import ndis
+from helpers.places import ROOT
 from helpers.public_api import PACKAGES, REFERENCE, in_reference
 
 LISTED = in_reference()
@@ -46,3 +47,19 @@ def test_what_people_hold_in_hand_is_listed():
 def test_every_listed_name_has_an_example():
     examples = doctest.DocTestParser().get_examples
     assert not [name for name in sorted({*LISTED, *RETURNED}) if not examples(inspect.getdoc(listed(name)))]
+
+
+TEMPLATE = (ROOT / "docs" / "_templates" / "autosummary" / "class.rst").read_text(encoding="utf-8")
+FOREIGN = re.findall(r"\w+", TEMPLATE.split(":inherited-members:")[1])
+
+
+@pytest.mark.parametrize("name", sorted({*LISTED, *RETURNED}))
+def test_the_page_of_a_class_has_what_it_inherits_from_us_and_nothing_else(name):
+    """The template names the foreign classes whose methods are left out."""
+    thing = listed(name)
+    classes = thing.__mro__[:-1] if inspect.isclass(thing) else ()
+    assert [base for base in classes if base.__module__.startswith("ndis.") and base.__name__ in FOREIGN] == []
+    home = {member: base for base in reversed(classes) for member in vars(base) if member[0] != "_"}
+    shown = {member for member, base in home.items() if callable(vars(base)[member]) and base.__name__ not in FOREIGN}
+    strangers = {member for member in shown if not home[member].__module__.startswith("ndis.")}
+    assert {member for member in strangers if not re.fullmatch(r"set_\w+_request", member)} == set()

@@ -1,0 +1,23 @@
+"""Long names in running text and tables may break after a dot, a colon, a slash or an underscore, and only there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+PIECE = re.compile(r'(?<=<span class="pre">)[^<]{24,}(?=</span>)')
+
+
+def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Mark the places where a browser may break: a mark is no character, so copied names stay whole."""
+    for part in ("body", "toc"):
+        if part in context:
+            context[part] = PIECE.sub(lambda m: re.sub(r"(?<=[_./:,=(])(?=\w)", "<wbr>", m[0]), context[part])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Run when a page is written."""
+    app.connect("html-page-context", break_names)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
