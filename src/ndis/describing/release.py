@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
 from ndis._exact import ExactArray
 from ndis._validate import Adjacency, Floats
@@ -32,13 +31,14 @@ from ndis.data.cells import Cells
 from ndis.data.schema import Boolean, Category, Number, Schema
 from ndis.data.schema.changed import row_norms
 from ndis.data.table import Table
+from ndis.describing.statistics import tails
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout
 from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["COUNT_WEIGHT", "Contents", "Releases", "squared_reach", "summed", "tail"]
+__all__ = ["COUNT_WEIGHT", "Contents", "Releases", "long_rows", "squared_reach", "summed"]
 
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
@@ -49,7 +49,7 @@ _POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
 _BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
 _ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
-_FEWEST, _MOST = 20, 400  # bins of a number's histogram
+_FEWEST, _MOST, _FINE = 20, 1000, 4.0  # bins of a number's histogram; (_FINE·records/noise)^⅔ of them
 _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
 _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
@@ -210,11 +210,12 @@ class Releases:
         variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + wide
         spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
         self.values |= {"centre": centre, "spread": spread}
-        # Bins whose width and noise cost about the same in a quantile.
+        # Next to the centre of a normal law a bin has 2.7·n/bins records, and a cumulated count √bins/2 times the noise
+        # of a bin. The interval of a quantile is about shortest if the one is 1.3 times the other.
         bins = _FEWEST
         if self._plan.quantiles:
             error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
-            bins = min(max(round((max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
+            bins = min(max(round((_FINE * max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
         self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
         # Norms from half √D up to the farthest corner, each √2 times the last.
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
@@ -315,14 +316,16 @@ class Releases:
     def _layout(self) -> tuple[RowLayout, float]:
         """Return the bounds of a row of the Gram matrix, and the weight of a category next to the numbers.
 
-        The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
+        The clip of the numbers has the least sum of squared noise and squared bias, by the mean of its logarithm over
+        the laws that the tail may have.
         """
         count, unit = len(self._plan.hot), self._budget.gram_noise(Fraction(1))
         norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
-        squares, rows = tail(*norms, caution=0.5)
+        squares, rows, chances = long_rows(*norms)
         tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
-        lost = [float(np.maximum(squares - r * r, 0.0) @ rows) for r in tried.tolist()]
-        bound = float(tried[np.argmin((unit * (1.1 * tried**2 + count)) ** 2 + np.square(lost) / 4)])
+        lost = rows @ np.maximum(squares[:, None] - tried**2, 0.0)
+        error = np.log((unit * (1.1 * tried**2 + count)) ** 2 + lost**2 / 4)
+        bound = float(tried[np.argmin(chances @ error)])
         weight = min(max(bound / math.sqrt(2.0 * max(count, 1)), 1.0), 2.0)
         width = sum(len(one.values) for one in self._plan.hot.values())
         hot: dict[str, Any] = {"targets": width, "target_bound": weight * math.sqrt(count)} if count else {}
@@ -421,23 +424,14 @@ def _edges(centre: float, spread: float, bins: int) -> Floats:
     return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
 
 
-def tail(edges: Floats, counts: Floats, noise: float, *, caution: float) -> tuple[Floats, Floats]:
-    """Return the squared norm of every bin of norms, and how many rows it holds, with the noise smoothed.
+def long_rows(edges: Floats, counts: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return the squared norm of every bin of norms, how many rows it holds by each law of the tail, and their weights.
 
-    Counts beyond the largest one are taken to fall, and beyond the last one that is clear of its noise at a constant
-    rate, which their sum gives, with `caution` standard deviations of its noise added.
-
-    >>> squares, rows = tail(np.array([1.0, 2.0]), np.array([0.0, 10.0, 0.0]), 0.1, caution=1.0)
-    >>> squares.round(2).tolist(), rows.tolist()
-    ([0.75, 3.0, 6.0], [0.0, 10.0, 0.5])
+    >>> squares, rows, weights = long_rows(2.0 ** np.arange(0, 2, 0.5), np.array([0.0, 100.0, 2.0, 0.0, 0.0]), 0.1)
+    >>> squares.round(2).tolist(), (weights @ rows).round(1).tolist()
+    ([0.75, 1.5, 3.0, 6.0, 12.0], [0.0, 100.0, 1.4, 0.4, 0.2])
     """
-    mode = int(np.argmax(counts))
-    falling = isotonic_regression(counts[mode:], increasing=False)
-    positive = np.maximum(np.concatenate([counts[:mode], falling]), 0.0)
-    last = int(np.flatnonzero(positive > _CLEAR * noise)[-1:].sum())
-    after = np.arange(len(counts)) - last
-    beyond = counts[last + 1 :].sum() + caution * noise * math.sqrt(len(counts) - last - 1)
-    relative = max(float(beyond), 0.0) / max(float(positive[last]), 1.0)
-    rate = min(max(relative / (1.0 + relative), 0.05), 0.2 + 0.3 * caution)
-    rows = np.where(after > 0, positive[last] * rate ** np.maximum(after, 0), positive)
-    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows
+    start, _, expected, weights = tails(edges, counts, noise)
+    known = np.maximum(counts[: start + 1], 0.0)
+    rows = np.hstack([np.tile(known, (len(expected), 1)), expected])
+    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows, weights

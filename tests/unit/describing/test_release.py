@@ -10,7 +10,15 @@ import pytest
 
 import ndis
 from ndis.data import open_table
-from ndis.describing.release import COUNT_WEIGHT, SQUARE_WEIGHT, Contents, Releases, _fourth_powers, squared_reach, tail
+from ndis.describing.release import (
+    COUNT_WEIGHT,
+    SQUARE_WEIGHT,
+    Contents,
+    Releases,
+    _fourth_powers,
+    long_rows,
+    squared_reach,
+)
 from ndis.errors import ParameterError
 from ndis.noise.bits import SystemBits
 
@@ -126,8 +134,8 @@ def test_the_tail_of_norms_is_guessed_from_counts_only():
     heavy = light + np.array([0, 0, 0, 90.0, 30.0, 10.0, 3.0, 1.0, 0])
     lost = []
     for counts in (light, heavy):
-        squares, rows = tail(edges, counts, 5.0, caution=1.0)
-        lost.append(np.maximum(squares - 4.0, 0.0) @ rows)
+        squares, rows, chances = long_rows(edges, counts, 5.0)
+        lost.append(chances @ rows @ np.maximum(squares - 4.0, 0.0))
     assert lost[1] > 5 * lost[0] > 0
 
 
