@@ -417,7 +417,7 @@ class Description:
         if not self._left_out(plain):  # the first sums hold the same records
             plain = plain.with_variances(*self._first_variances())
         variances = np.maximum(np.diagonal(plain.covariance), 1e-3)
-        apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
+        apart = np.where(self._two_values, 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
         two_values = apart**2 / variances - 6.0  # if a column holds two values so far apart
         seen = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
@@ -428,13 +428,19 @@ class Description:
         excess = np.where(apart > 0.0, two_values, np.pad(excess, (0, len(variances) - D)))
         return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0))
 
+    @property
+    def _two_values(self) -> Any:
+        return np.array([isinstance(one, Boolean) for one in self.plan.numbers.values()])
+
     def _first_variances(self) -> tuple[Floats, Floats]:
         """Return the variances that the sums of the whole table tell, in squared spreads, and their noise."""
         D, noise, squared = len(self.plan.numbers), self._noise["sums 0"], self.values["spread"] ** 2
         records = np.maximum(self._totals[0] - self._totals[1 : 1 + D], noise)
         means, squares = (self._totals[1 + k * D : 1 + (k + 1) * D] / records for k in (1, 2))
-        variances = squares - means**2
-        error = np.sqrt(4.0 + 4.0 * means**2 + (_COUNT**2 + 1.0) * (means**2 - variances) ** 2) / records
+        own = ~self._two_values  # the square of −1 and of 1 is known
+        variances = np.where(own, squares, 1.0) - means**2
+        slope = 2.0 * means**2 - own * squares
+        error = np.sqrt(4.0 * own + 4.0 * means**2 + (_COUNT**2 + 1.0) * slope**2) / records
         return variances / squared, noise * error / squared
 
     def _left_out(self, moments: NoisyMoments) -> float:

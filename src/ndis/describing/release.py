@@ -55,6 +55,7 @@ _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
+_TAILS = (0.05, 0.0)  # shares of the longest rows to which laws are fitted, or as few as the noise allows
 _LEAST_SHARE = 1e-6  # a part that is released has at least this share of the squared shift
 Codes = dict[str, NDArray[np.intp]]
 Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
@@ -427,11 +428,16 @@ def _edges(centre: float, spread: float, bins: int) -> Floats:
 def long_rows(edges: Floats, counts: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
     """Return the squared norm of every bin of norms, how many rows it holds by each law of the tail, and their weights.
 
+    A few long columns may begin where most rows end. So laws are fitted to a tail that is long, and to a short one.
+
     >>> squares, rows, weights = long_rows(2.0 ** np.arange(0, 2, 0.5), np.array([0.0, 100.0, 2.0, 0.0, 0.0]), 0.1)
     >>> squares.round(2).tolist(), (weights @ rows).round(1).tolist()
-    ([0.75, 1.5, 3.0, 6.0, 12.0], [0.0, 100.0, 1.4, 0.4, 0.2])
+    ([0.75, 1.5, 3.0, 6.0, 12.0], [0.0, 100.0, 1.7, 0.2, 0.1])
     """
-    start, _, expected, weights = tails(edges, counts, noise)
-    known = np.maximum(counts[: start + 1], 0.0)
-    rows = np.hstack([np.tile(known, (len(expected), 1)), expected])
-    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows, weights
+    fits = []
+    for share in _TAILS:
+        start, _, expected, weights = tails(edges, counts, noise, share)
+        known = np.tile(np.maximum(counts[: start + 1], 0.0), (len(expected), 1))
+        fits.append(np.hstack([known, expected, weights[:, None] / len(_TAILS)]))
+    laws = np.concatenate(fits)
+    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, laws[:, :-1], laws[:, -1]

@@ -22,8 +22,7 @@ from ndis._validate import Floats, as_one_probability, as_scalar
 
 __all__ = ["TIMES", "NoisyMoments", "paired", "quantile_of", "ratio", "tail_laws", "tails"]
 
-_TAIL = 0.05  # the share of the longest to which a law is fitted,
-_TAIL_NOISE = 6.0  # or this many standard deviations of the noise of a bin, if that is more
+_TAIL_NOISE = 6.0  # standard deviations of the noise of a bin that a tail holds at least
 _TAIL_FIT = 0.2  # relative error of the share of a bin by a law
 TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts; an edge is four times further
 _CROSSED = 0.3  # share of the largest product of two columns that clipping takes: a long row is long in one, as a rule
@@ -69,8 +68,10 @@ def tail_laws() -> Floats:
     return np.asarray(np.exp(-a * np.expm1(b * np.log(TIMES)) / b))
 
 
-def tails(edges: Floats, counts: Floats, noise: float) -> tuple[int, float, Floats, Floats]:
+def tails(edges: Floats, counts: Floats, noise: float, share: float = 0.05) -> tuple[int, float, Floats, Floats]:
     """Fit laws to the tail of a noisy histogram of lengths, whose edges grow by √2: the longest ones hide in the noise.
+
+    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def tails(edges: Floats, counts: Floats, noise: float) -> tuple[int, float, Floa
     (4.0, 50.0, [40.0, 9.0, 1.0, 0.0])
     """
     longer = np.cumsum(counts[::-1])[::-1][1:]  # longer[i]: beyond edges[i]
-    start = int(np.argmax(longer <= max(_TAIL * float(counts.sum()), _TAIL_NOISE * noise)))
+    start = int(np.argmax(longer <= max(share * float(counts.sum()), _TAIL_NOISE * noise)))
     start = min(start, len(edges) - 2)
     count = max(float(longer[start]), noise)
     expected = -count * np.diff(tail_laws()[:, : 4 * (len(edges) - start) : 4], append=0.0)
@@ -119,8 +120,8 @@ class NoisyMoments:
         κ, a third of the excess kurtosis.
     clipped : (columns,) array
         What clipping may have taken from the sum of squares of every column.
-    seen : (columns,) array
-        The noise of every variance, over that of the matrix.
+    own, seen : (columns,) arrays
+        The share that the matrix has in every variance, and the noise of the variance over that of the matrix.
     """
 
     records: float
@@ -130,6 +131,7 @@ class NoisyMoments:
     constant: float
     excess: Floats
     clipped: Floats
+    own: Floats
     seen: Floats
 
     @classmethod
@@ -144,7 +146,7 @@ class NoisyMoments:
         mean = gram[:-1, -1] / (constant * count)
         covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
         zeros = np.zeros(len(mean))
-        return cls(count, mean, covariance, noise, constant, zeros, zeros, zeros + 1.0)
+        return cls(count, mean, covariance, noise, constant, zeros, zeros, zeros + 1.0, zeros + 1.0)
 
     def with_variances(self, variances: Floats, errors: Floats) -> NoisyMoments:
         """Return the moments with variances of the first columns from elsewhere, with noise of their own, averaged in.
@@ -154,12 +156,12 @@ class NoisyMoments:
         >>> better.covariance.tolist(), better.seen.round(3).tolist()  # half of each
         ([[1.5]], [0.707])
         """
-        k, own = len(errors), self.noise / self.records
-        share, seen, moved = np.ones(len(self.mean)), np.ones(len(self.mean)), np.zeros(len(self.mean))
-        share[:k] = errors**2 / (errors**2 + own**2 + (self.clipped[:k] / self.records) ** 2)
-        seen[:k] = np.hypot(share[:k], (1.0 - share[:k]) * errors / own)
-        moved[:k] = (1.0 - share[:k]) * (variances - np.diagonal(self.covariance)[:k])
-        return replace(self, covariance=self.covariance + np.diag(moved), clipped=self.clipped * share, seen=seen)
+        k, noise = len(errors), self.noise / self.records
+        own, seen, covariance = self.own.copy(), self.seen.copy(), self.covariance.copy()
+        own[:k] = errors**2 / (errors**2 + noise**2 + (self.clipped[:k] / self.records) ** 2)
+        seen[:k] = np.hypot(own[:k], (1.0 - own[:k]) * errors / noise)
+        covariance[range(k), range(k)] += (1.0 - own[:k]) * (variances - np.diagonal(covariance)[:k])
+        return replace(self, covariance=covariance, clipped=self.clipped * own, own=own, seen=seen)
 
     def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
         """Return the covariance of the errors of statistics with these gradients, in the columns `index` and a one.
@@ -173,6 +175,8 @@ class NoisyMoments:
         T[:-1, -1], T[-1, -1] = -self.mean[chosen] / self.constant, 1.0 / self.constant
         released = T.T @ A @ T
         released[:, range(m), range(m)] *= self.seen[chosen]
+        elsewhere = (1.0 - self.own[chosen]) * np.diagonal(self.covariance)[chosen]  # not over the count of the matrix
+        released[:, m, m] += np.diagonal(A, axis1=1, axis2=2)[:, :m] @ elsewhere / self.constant**2
         released = released.reshape(len(A), -1)
         sigma = np.eye(m + 1)
         sigma[:m, :m] = self.covariance[np.ix_(chosen, chosen)]
