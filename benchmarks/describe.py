@@ -4,9 +4,10 @@
 
 Every draw makes a new table and a new release. The truth is that of two million records. The intervals without privacy
 are Student's (means, groups, differences), those of the delta method with fourth moments (variances, and correlations
-in Fisher's scale), robust ones (regression) and order statistics (quantiles): none assumes a law. Means of one number in
-one grouping are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public. `--fits` compares
-the regressions of a description with fits of `PrivateLinearRegression` with the same budget and columns instead.
+in Fisher's scale), robust ones (regression) and order statistics (quantiles): none assumes a law. Means of one number
+in one grouping are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public.
+`--fits` compares the regressions of a description with fits of `PrivateLinearRegression` with the same budget and
+columns instead.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,12 +22,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats
 from ndis.data import Rows
+from ndis.data.memory import check_lengths
 from ndis.describing.statistics import TIMES, tail_laws, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
 from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, one_of, stated_bound
 from ndis.learn._releases import BELOW, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
-from ndis.learn._rows import weighted_rows
+from ndis.learn._rows import as_array, weighted_rows
 from ndis.learn._summary import CoefficientTable
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
@@ -140,6 +142,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             return super().fit(X, y)
         public, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
         rows, one = self._fitted_rows(X, y)
+        if not isinstance(sample_weight, Real):
+            check_lengths(as_array(X), as_array(sample_weight))
         ranges = self._public_ranges(targets=rows.widths[1])
         origins = ranges.origin, ranges.target_origin
         weighted = weighted_rows(rows, sample_weight, bound=weight, constant=public[2], origins=origins)

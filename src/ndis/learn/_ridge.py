@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data import Rows, Table
-from ndis.data.table import Groups, Parts, Wanted
+from ndis.data.table import Groups, Parts
 from ndis.errors import ParameterError
 from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, Scored, calibrated, stated_bound
 from ndis.mechanisms.gram import GramRelease
@@ -156,12 +156,8 @@ def _scaled(rows: Rows, scale: float) -> Rows:
                 scaled = np.asarray(values, dtype=np.float64) * scale
             yield features, scaled
 
-    def cells(wanted: Wanted) -> Iterator[list[Any]]:
-        for block in map(np.hstack, read(rows.groups)):
-            yield [block[:, i] for i, _ in wanted]
-
     kinds = (frozenset({"number"}),) * sum(rows.widths)
-    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.table.device).matrix()
+    return Table(kinds, None, read, rows.names, target_width=rows.widths[1], device=rows.table.device).matrix()
 
 
 def ridge_from_gram(

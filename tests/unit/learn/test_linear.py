@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
+import ndis
 from helpers.estimators import Untouchable, keeps_conventions
+from ndis.data import Rows, Table
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLinearRegression
 from ndis.mechanisms.mechanism import Receipt
@@ -243,6 +245,17 @@ class TestWeights:
     def test_types_of_weights_that_are_no_numbers_are_refused(self, records):
         with pytest.raises(ParameterError, match=r"^sample_weight must hold real numbers; got dtype"):
             model(weight_bound=1.0).fit(*records, sample_weight=np.ones(3000, dtype=complex))
+
+    def test_nothing_is_read_before_the_ledger_reserves(self, records, tmp_path, monkeypatch):
+        """A refused budget reads no row and no weight."""
+        ndis.Ledger.create(tmp_path / "b.db", epsilon=0.1, delta=1e-6, kind="shifts")
+        estimator = model(weight_bound=1.0, ledger=tmp_path / "b.db", random_state=None)
+        monkeypatch.setattr(Rows, "arrays", lambda *_, **__: pytest.fail("rows were read"))
+        monkeypatch.setattr(Table, "read", lambda *_, **__: pytest.fail("weights were read"))
+        with pytest.raises(ndis.BudgetError):
+            estimator.fit(*records, sample_weight=np.ones(3000))
+        with pytest.raises(ParameterError, match="equal length"):
+            estimator.fit(*records, sample_weight=np.ones(2999))
 
     def test_shape_is_checked_without_telling_sizes(self, records):
         with pytest.raises(
