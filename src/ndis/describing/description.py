@@ -24,8 +24,6 @@ from ndis.ledger import pay
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.noise.bits import random_bits
 
-__all__ = ["Description", "describe"]
-
 _PRIOR = 3.0  # standard deviation of an excess kurtosis before its noisy estimate is seen
 _COUNT = 1.0 / float(COUNT_WEIGHT)  # noise of a count, in that of a sum
 _HIDDEN = "unknown: the noise hides these columns together; fewer columns, a larger epsilon or more records show them"

@@ -38,8 +38,6 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["COUNT_WEIGHT", "Contents", "Releases", "long_rows", "squared_reach", "summed"]
-
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
 GROUPED = {**SHARES, "means": 0.08, "groups": 0.92}  # without the matrix

@@ -20,8 +20,6 @@ from scipy.special import ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 
-__all__ = ["TIMES", "NoisyMoments", "paired", "quantile_of", "ratio", "tail_laws", "tails"]
-
 _TAIL_NOISE = 6.0  # standard deviations of the noise of a bin that a tail holds at least
 _TAIL_FIT = 0.2  # relative error of the share of a bin by a law
 TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts; an edge is four times further

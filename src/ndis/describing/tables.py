@@ -21,8 +21,6 @@ from ndis.mechanisms.mechanism import Receipt
 from ndis.pages.html import html_table, render
 from ndis.pages.text import text_table
 
-__all__ = ["FREE", "StatisticTable", "report"]
-
 FREE = "computed from the release: costs no further budget"
 _COLUMNS = ("estimate", "standard_error", "low", "high")
 

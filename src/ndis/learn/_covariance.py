@@ -15,11 +15,10 @@ from ndis._validate import Floats, as_adjacency
 from ndis.data import Rows
 from ndis.describing.statistics import NoisyMoments, paired
 from ndis.errors import ParameterError
-from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of, warn_of_score
+from ndis.learn._estimator import PrivateEstimator, calibrated, one_of, warn_of_score
+from ndis.learn._releases import INTERCEPT_SHARE
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
-
-__all__ = ["PrivateCovariance", "PrivatePCA"]
 
 METHODS = ("gram", "sketch")
 KINDS = ("covariance", "correlation")

@@ -23,7 +23,7 @@ from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
 from ndis.data.schema import Category, Number, Schema
 from ndis.errors import ParameterError
-from ndis.learn._releases import INTERCEPT_SHARE, Coordinates, PublicRanges, RoundReleases
+from ndis.learn._releases import Coordinates, PublicRanges, RoundReleases
 from ndis.learn._rows import private_rows, private_targets
 from ndis.learn._saved import SavedModel
 from ndis.learn._summary import Summarized
@@ -31,11 +31,6 @@ from ndis.ledger import pay
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.profile import PrivacyProfile
-
-__all__ = [
-    "INTERCEPT_SHARE", "PrivateEstimator", "RoundsEstimator", "Scored", "calibrated", "in_memory_only", "one_of",
-    "stated_bound", "warn_of_score",
-]  # fmt: skip
 
 _MOST_ROUNDS = 20  # more would leave nothing to the last one
 

@@ -26,14 +26,12 @@ from ndis.data.memory import check_lengths
 from ndis.describing.statistics import TIMES, tail_laws, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
-from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, one_of, stated_bound
-from ndis.learn._releases import BELOW, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
+from ndis.learn._estimator import RoundsEstimator, one_of, stated_bound
+from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
 from ndis.learn._rows import as_array, weighted_rows
 from ndis.learn._summary import CoefficientTable
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
-
-__all__ = ["LinearReleases", "PrivateLinearRegression", "calibrated_rounds", "fit_rounds"]
 
 METHODS = ("rounds", "gram")
 ERRORS = ("robust", "equal-variance")

@@ -24,9 +24,9 @@ from ndis._validate import Floats, as_adjacency, as_scalar
 from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
-from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, calibrated, one_of
+from ndis.learn._estimator import RoundsEstimator, calibrated, one_of
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._releases import PLACE_SHARES, RoundReleases
+from ndis.learn._releases import INTERCEPT_SHARE, PLACE_SHARES, RoundReleases
 from ndis.learn._solver import EDGES, EVIDENCE, FIRST_CLIP, NOISE_SHARE, Unshrunk, evidence, next_clip, shrunk, unshrunk
 from ndis.learn._summary import CoefficientTable
 from ndis.mechanisms.gaussian import unit_noise
@@ -36,8 +36,6 @@ from ndis.mechanisms.rounds import GaussianRounds
 from ndis.models import BohningLogistic
 from ndis.models.exact_solve import Release
 from ndis.noise.bits import random_bits
-
-__all__ = ["GradientReleases", "PrivateLogisticRegression", "calibrated_gradients", "fit_gradients"]
 
 METHODS = ("rounds", "mean", "posterior")
 

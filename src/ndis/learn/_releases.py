@@ -25,11 +25,6 @@ from ndis.gram.sums import RecordSums, TermSums
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = [
-    "BELOW", "BINS", "INTERCEPT_SHARE", "PLACE_SHARES", "Coordinates", "PublicRanges", "RoundReleases", "last_shape",
-    "nearer",
-]  # fmt: skip
-
 # The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
 # loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
 INTERCEPT_SHARE = 0.5

@@ -14,12 +14,11 @@ from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data import Rows, Table
 from ndis.data.table import Groups, Parts
 from ndis.errors import ParameterError
-from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, Scored, calibrated, stated_bound
+from ndis.learn._estimator import PrivateEstimator, Scored, calibrated, stated_bound
+from ndis.learn._releases import INTERCEPT_SHARE
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease
-
-__all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram", "ridge_from_matrix", "sketching", "stated_records"]
 
 # Targets are scaled so that their bound is this multiple of `row_norm_bound`, whatever their unit. The noise is the
 # same in every column. So a target with a far larger bound would drown the rows, and one with a far smaller bound would

@@ -17,8 +17,6 @@ from ndis.data.memory import column_table, no_mask, target_table
 from ndis.data.table import Groups, Parts, pick, same_length
 from ndis.errors import ParameterError
 
-__all__ = ["as_array", "private_rows", "private_targets", "weighted_rows"]
-
 
 def private_rows(estimator: Any, X: Any) -> Any:
     """Return the rows in a form that the release engine reads. Set `n_features_in_` and `feature_names_in_`.

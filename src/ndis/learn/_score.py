@@ -30,8 +30,6 @@ from ndis.ledger import pay
 from ndis.mechanisms.gaussian import GaussianMechanism
 from ndis.noise.bits import random_bits
 
-__all__ = ["score_privately", "split_records"]
-
 _NUMBER = ("R²", "root mean square error", "mean error")
 _CLASS = ("accuracy", "AUC", "observed less predicted share")
 _BINS = 32  # per class, of predicted probabilities

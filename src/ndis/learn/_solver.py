@@ -55,12 +55,6 @@ import numpy as np
 from ndis._validate import Floats
 from ndis.describing.statistics import quantile_of
 
-__all__ = [
-    "EDGES", "EVIDENCE", "FIRST_CLIP", "NOISE_SHARE", "Preconditioner", "Round", "Unshrunk", "clip_bias", "combined",
-    "evidence",
-    "next_clip", "posterior_mean", "shrunk", "tail", "unshrunk",
-]  # fmt: skip
-
 # Chosen on five public data sets, and checked on four others and on scikit-learn's and statsmodels' (docs:
 # which-regression). Errors change little within a factor of 1.5 of each.
 EIGENVALUE_FLOOR = 0.5  # times s·√(2d), the largest eigenvalue of the noise

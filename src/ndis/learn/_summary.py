@@ -14,8 +14,6 @@ from ndis._validate import Floats
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
 
-__all__ = ["CoefficientTable", "Summarized"]
-
 _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
     "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
