@@ -24,7 +24,6 @@ from ndis.ledger import pay
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.noise.bits import random_bits
 
-_PRIOR = 3.0  # standard deviation of an excess kurtosis before its noisy estimate is seen
 _COUNT = 1.0 / float(COUNT_WEIGHT)  # noise of a count, in that of a sum
 _HIDDEN = "unknown: the noise hides these columns together; fewer columns, a larger epsilon or more records show them"
 _NOT_NEGATIVE = (0.0, math.inf)
@@ -413,33 +412,16 @@ class Description:
         lost = np.sqrt(chances @ ((rows * beyond) @ shares) ** 2)
         plain = replace(plain, clipped=np.pad(lost, (0, len(plain.mean) - D)))
         if not self._left_out(plain):  # the first sums hold the same records
-            plain = plain.with_variances(*self._first_variances())
+            plain = plain.with_variances(*self.values["variances"] / spread**2)
         variances = np.maximum(np.diagonal(plain.covariance), 1e-3)
-        apart = np.where(self._two_values, 2.0 / spread, 0.0)
+        apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
         two_values = apart**2 / variances - 6.0  # if a column holds two values so far apart
-        seen = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
-        long = (chances @ rows) @ seen**2 / (2.0 * plain.records)
-        size = bound**4 / (plain.records * variances[:D] ** 2)
-        known = (_PRIOR**2 + long**2) / (_PRIOR**2 + long**2 + (size * self._noise["fourth"]) ** 2)
-        excess = known * (size * self.values["fourth"] - 3.0) + (1.0 - known) * long
-        excess = np.where(apart > 0.0, two_values, np.pad(excess, (0, len(variances) - D)))
+        # Otherwise rows that are longer than normal ones make the kurtosis, each column by its share.
+        long = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
+        excess = np.pad((chances @ rows) @ long**2 / (2.0 * plain.records), (0, len(variances) - D))
+        excess = np.where(apart > 0.0, two_values, excess)
         return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0))
-
-    @property
-    def _two_values(self) -> Any:
-        return np.array([isinstance(one, Boolean) for one in self.plan.numbers.values()])
-
-    def _first_variances(self) -> tuple[Floats, Floats]:
-        """Return the variances that the sums of the whole table tell, in squared spreads, and their noise."""
-        D, noise, squared = len(self.plan.numbers), self._noise["sums 0"], self.values["spread"] ** 2
-        records = np.maximum(self._totals[0] - self._totals[1 : 1 + D], noise)
-        means, squares = (self._totals[1 + k * D : 1 + (k + 1) * D] / records for k in (1, 2))
-        own = ~self._two_values  # the square of −1 and of 1 is known
-        variances = np.where(own, squares, 1.0) - means**2
-        slope = 2.0 * means**2 - own * squares
-        error = np.sqrt(4.0 * own + 4.0 * means**2 + (_COUNT**2 + 1.0) * slope**2) / records
-        return variances / squared, noise * error / squared
 
     def _left_out(self, moments: NoisyMoments) -> float:
         """Estimate how many records with a missing cell the matrix leaves out; 0 if that is within the noise."""

@@ -6,10 +6,10 @@ three times, record by record:
 1. ¾·records, missing cells, Σz and ½Σz² of every number z in [−1, 1], the encoded one;
 2. a histogram of every number, and one of the norms of the rows after centring and scaling by what step 1 released;
 3. the sums of step 1 per cell of every grouping, with every number clipped to a window that steps 1 and 2 chose; and
-   the Gram matrix of the centred rows, clipped to a norm that step 2 chose, with Σ(z/R)⁴ of every number.
+   the Gram matrix of the centred rows, clipped to a norm that step 2 chose.
 
 The squared sensitivities are those of thm:describe, with D numbers. If a record comes or goes: 9/16 + 5D/4 per
-grouping, D and 1 for the histograms, 1 for the fourth powers, l⁴ for the Gram matrix. If a record is replaced:
+grouping, D and 1 for the histograms, l⁴ for the Gram matrix. If a record is replaced:
 max(4D, 9/8 + 5D/2) per grouping (4D if it has one cell), and twice the others.
 """
 
@@ -41,10 +41,8 @@ from ndis.mechanisms.rounds import GaussianRounds
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
 GROUPED = {**SHARES, "means": 0.08, "groups": 0.92}  # without the matrix
-_NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram of norms and for the fourth powers
+_NORMS = 0.25  # the part of the matrix's share for its histogram of norms
 _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
-_POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
-_BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
 _ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
 _FEWEST, _MOST, _FINE = 20, 1000, 4.0  # bins of a number's histogram; (_FINE·records/noise)^⅔ of them
@@ -143,7 +141,7 @@ class Contents:
         parts = {"sums 0": self.shares["means"]}
         parts |= {f"sums {i + 1}": self.shares["groups"] / groups for i in range(groups)}
         parts |= {"quantiles": self.shares["quantiles"]} if self.quantiles else {}
-        parts |= {"norms": _NORMS * matrix, "fourth": _FOURTH * matrix} if self.matrix else {}
+        parts |= {"norms": _NORMS * matrix} if self.matrix else {}
         gram = max(1.0 - math.fsum(parts.values()), 0.0) if self.matrix else 0.0
         how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         return GaussianRounds.calibrated(gram_share=gram, count_shares=list(parts.values()), **how), list(parts)
@@ -204,11 +202,15 @@ class Releases:
         self._release_sums([0], self._passed(self._sums_of([0], np.zeros(D), np.ones(D)))[0])
         (totals,), noise = self.values["sums 0"], self.noise["sums 0"]
         records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
-        centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
-        wide = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
-        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + wide
-        spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
-        self.values |= {"centre": centre, "spread": spread}
+        mean, squares = totals[1 + D : 1 + 2 * D] / records, totals[1 + 2 * D :] / records
+        own = np.array([not isinstance(one, Boolean) for one in self._plan.numbers.values()])
+        squares = np.where(own, squares, 1.0)  # −1 and 1 have this square
+        counted = math.hypot(1.0 / float(COUNT_WEIGHT), 1.0)  # noise of records less missing cells
+        slopes = own / float(SQUARE_WEIGHT), 2.0 * mean, (2.0 * mean**2 - own * squares) * counted
+        error, variance = noise / records * np.linalg.norm(slopes, axis=0), squares - mean**2
+        centre = np.clip(mean, -1.0, 1.0)
+        spread = np.clip(np.sqrt(np.maximum(variance, 0.0) + error), _LEAST_SPREAD, 1.0)
+        self.values |= {"centre": centre, "spread": spread, "variances": np.stack([variance, error])}
         # Next to the centre of a normal law a bin has 2.7·n/bins records, and a cumulated count √bins/2 times the noise
         # of a bin. The interval of a quantile is about shortest if the one is 1.3 times the other.
         bins = _FEWEST
@@ -241,7 +243,7 @@ class Releases:
             self._release("norms", ExactArray(counts[D]))
 
     def _last_pass(self) -> None:
-        """Release the sums of the groupings, each number in a window, and the Gram matrix with fourth powers."""
+        """Release the sums of the groupings, each number in a window, and the Gram matrix."""
         grouped = list(range(1, len(self._plan.groupings)))
         self.values["window"] = self._window()
         grouping = self._sums_of(grouped, *self.values["window"])
@@ -255,14 +257,11 @@ class Releases:
             rows = scaled(z, codes)
             blocks = [weight * np.eye(width + 2)[codes[name]][:, :width] for name, width in hot]
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
-            sums[1].add(_fourth_powers(rows / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
 
-        both = (lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add)
-        sums, (gram, fourth) = self._passed(grouping, both)
+        sums, (gram,) = self._passed(grouping, (lambda: [GramAccumulator(layout)], add))
         self._release_sums(grouped, sums)
         sample = self._budget.release_gram(gram.finish(), random_state=self._bits)
         self._note("gram", sample, self._budget.gram_noise(layout.joint_norm_bound_squared))
-        self._release("fourth", ExactArray(fourth.integers().astype(object), 2**_POWER_BITS))
         self.values["matrix"] = np.array([layout.row_norm_bound, float(layout.intercept or 0.0), weight])
 
     def _sums_of(self, which: Sequence[int], middle: Floats, half: Floats) -> Job:
@@ -400,21 +399,6 @@ def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats,
             code = np.where(np.isnan(known), count + 1, np.where(known < 0, count, known))
             codes[name] = code.astype(np.intp)
     return np.concatenate(numbers, axis=1), codes
-
-
-def _fourth_powers(rows: Floats) -> Floats:
-    """Return integers near 2²⁰·x⁴ of rows clipped to norm 1, of norm at most 2²⁰; zeros for a row with NaN.
-
-    ‖(x⁴)‖ ≤ ‖x‖⁴ ≤ 1 up to roundings, which are below 2⁻³⁰, and truncation only shortens.
-
-    >>> _fourth_powers(np.array([[0.5, 0.0], [3.0, 4.0], [np.nan, 0.0]])).tolist()
-    [[65535.0, 0.0], [135895.0, 429496.0], [0.0, 0.0]]
-    """
-    length = row_norms(rows)
-    inside = rows * np.where(length > 1.0, 1.0 / np.where(length > 1.0, length, 1.0), 1.0)[:, None]
-    squares = inside * inside
-    powers = np.trunc(squares * squares * (2.0**_POWER_BITS * _BELOW))
-    return np.where(np.isnan(length)[:, None], 0.0, powers)
 
 
 def _edges(centre: float, spread: float, bins: int) -> Floats:

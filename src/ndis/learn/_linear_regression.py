@@ -20,16 +20,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats
+from ndis._validate import Floats, as_choice
 from ndis.data import Rows
 from ndis.data.memory import check_lengths
 from ndis.describing.statistics import TIMES, tail_laws, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
-from ndis.learn._estimator import RoundsEstimator, one_of, stated_bound
+from ndis.learn._estimator import stated_bound
 from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
 from ndis.learn._rows import as_array, weighted_rows
-from ndis.learn._summary import CoefficientTable
+from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
 
@@ -151,8 +151,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
     def _check(self, *, files: bool = False) -> tuple[float, float, float | None, int]:
         """Return the bounds of rows and targets, the constant column if there is one, and the number of rounds."""
         row, target = self._row_bound(), self._target_bound()
-        one_of("method", self.method, METHODS)
-        one_of("errors", self.errors, ERRORS)
+        as_choice("method", self.method, METHODS)
+        as_choice("errors", self.errors, ERRORS)
         several = self.method == "rounds"
         rounds = self._checked_rounds(several=several)
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
@@ -213,7 +213,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         (n, 2) array, or (n, targets, 2)
         """
         check_is_fitted(self)
-        one_of("kind", kind, KINDS)
+        as_choice("kind", kind, KINDS)
         intervals = self.estimate_.predicted(self._dense_rows(X), level, residuals=kind == "observation")
         return intervals[:, 0] if self._one_output else intervals
 

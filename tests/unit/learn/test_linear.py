@@ -312,7 +312,7 @@ class TestIntervals:
         assert ((new[:, 0] < y) & (y < new[:, 1])).mean() == pytest.approx(0.95, abs=0.03)
         np.testing.assert_allclose(mean.mean(axis=1), x @ fitted.estimate_.theta[:3, 0] + fitted.estimate_.theta[3, 0])
         np.testing.assert_allclose(fitted.predict_interval(sparse.csr_array(x[:5])), mean[:5])
-        with pytest.raises(ParameterError, match=r"^kind must be one of mean, observation"):
+        with pytest.raises(ParameterError, match=r"^kind must be 'mean' or 'observation'"):
             fitted.predict_interval(x, kind="new")
 
     @pytest.mark.parametrize("level", [0.0, 1.0, np.nan, 95])
