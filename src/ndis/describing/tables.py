@@ -82,7 +82,7 @@ class StatisticTable:
     @classmethod
     def normal(
         cls, title: str, levels: tuple[str, ...], index: Any, estimates: Any, level: float, notes: Any = (),
-        ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
+        ends: tuple[Any, Any] = (-math.inf, math.inf), **how: Any,
     ) -> Self:  # fmt: skip
         """Make a table of values and standard errors with symmetric intervals within two ends.
 

@@ -61,7 +61,6 @@ EIGENVALUE_FLOOR = 0.5  # times s·√(2d), the largest eigenvalue of the noise
 MATRIX_SHARE = 0.5  # times s²/2: the part of the noise of Ã that its eigenvectors do not hold already
 NOISE_SHARE = 0.3  # times σ²: a prior with one variance for all directions shrinks the few with a signal too much
 EVIDENCE = 1.5  # a signal needs this much log-likelihood before a prediction other than the centre is made
-GROWTH = 2.0  # the coefficients may grow by this factor per round: clipped terms cannot correct a far larger step
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
 EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
@@ -194,7 +193,7 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
     scale = MATRIX_SHARE * matrix.noise**2 / 2
     features = len(matrix.means)
     spread = 1.0 + float(matrix.means @ matrix.means) / features
-    at, loose, most = theta[-1], 0.0, GROWTH * float(np.linalg.norm(theta[-1, :features]))
+    at, loose = theta[-1], 0.0
     for _ in range(_ITERATIONS):
         weights, away = combined(theta, variances, at, scale=scale)
         z = weights @ measured
@@ -209,9 +208,6 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
         at = _with_constant(matrix.vectors @ mean, z, matrix)
-    size = float(np.linalg.norm(at[:features]))
-    if most and size > most:
-        at = _with_constant(at[:features] * (most / size), z, matrix)
     return np.asarray(at)
 
 
