@@ -191,8 +191,7 @@ def combined(theta: Floats, variances: Floats, at: Floats, *, scale: float) -> t
 def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floats, matrix: Preconditioner) -> Floats:
     """Find a fixed point: the prediction is made at the solution, and the solution comes from the prediction."""
     scale = MATRIX_SHARE * matrix.noise**2 / 2
-    features = len(matrix.means)
-    spread = 1.0 + float(matrix.means @ matrix.means) / features
+    spread = 1.0 + float(matrix.means @ matrix.means) / len(matrix.means)
     at, loose = theta[-1], 0.0
     for _ in range(_ITERATIONS):
         weights, away = combined(theta, variances, at, scale=scale)
@@ -207,15 +206,10 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
         if not evidence(rotated, matrix.values, alone * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
-        at = _with_constant(matrix.vectors @ mean, z, matrix)
+        at = matrix.vectors @ mean
+        if matrix.constant:  # whose coefficient goes with the slopes
+            at = np.append(at, z[-1] / matrix.count - float(matrix.means @ at))
     return np.asarray(at)
-
-
-def _with_constant(slopes: Floats, z: Floats, matrix: Preconditioner) -> Floats:
-    """Return θ with the constant's coefficient that goes with the slopes."""
-    if not matrix.constant:
-        return slopes
-    return np.append(slopes, z[-1] / matrix.count - float(matrix.means @ slopes))
 
 
 def _likelihoods(z: Floats, values: Floats, noise: float) -> Floats:
