@@ -225,7 +225,7 @@ class Description:
         """Return the correlation of every pair of numbers; intervals are Fieller's."""
         names, levels = list(self.plan.numbers), ("row", "column")
         pairs = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
-        rows = [self._moments.correlation(i, j, quantile_of(level)) for i, j in pairs]
+        rows = [self._averaged.correlation(i, j, quantile_of(level)) for i, j in pairs]
         index = [(names[i], names[j]) for i, j in pairs]
         return StatisticTable.of("Correlations", levels, index, rows, level, self._complete, symmetric=True)
 
@@ -394,7 +394,7 @@ class Description:
 
     def _products(self, pairs: Sequence[tuple[int, int]]) -> Floats:
         """Return covariances of numbers, and their standard errors, in original units."""
-        moments, scale = self._moments, self._units[1]
+        moments, scale = self._averaged, self._units[1]
         rows = [(moments.covariance[i, j], moments.covariance_error(i, j)) for i, j in pairs]
         return np.asarray(np.array(rows).T * [scale[i] * scale[j] for i, j in pairs])
 
@@ -405,15 +405,14 @@ class Description:
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
         squares, rows, chances = long_rows(self.values["norm edges"], self.values["norms"], self._noise["norms"])
-        # A clipped row loses what is beyond the bound. The columns share its square by how far they reach.
+        # A clipped row loses what is beyond the bound. The columns share its square by how far their ranges go.
         spread, beyond = self.values["spread"], np.maximum(squares - bound**2, 0.0)
-        reach = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
-        shares = reach / reach.sum(axis=1, keepdims=True)
+        farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
+        shares = farthest / farthest.sum(axis=1, keepdims=True)
         lost = np.sqrt(chances @ ((rows * beyond) @ shares) ** 2)
         plain = replace(plain, clipped=np.pad(lost, (0, len(plain.mean) - D)))
-        if not self._left_out(plain):  # the first sums hold the same records
-            plain = plain.with_variances(*self.values["variances"] / spread**2)
-        variances = np.maximum(np.diagonal(plain.covariance), 1e-3)
+        others = np.diagonal(plain.covariance)[D:]
+        variances = np.maximum(np.append(self.values["variances"][0] / spread**2, others), 1e-3)
         apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
         two_values = apart**2 / variances - 6.0  # if a column holds two values so far apart
@@ -423,16 +422,20 @@ class Description:
         excess = np.where(apart > 0.0, two_values, excess)
         return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0))
 
-    def _left_out(self, moments: NoisyMoments) -> float:
-        """Estimate how many records with a missing cell the matrix leaves out; 0 if that is within the noise."""
-        left = float(self._totals[0] - moments.records)
-        noise = math.hypot(self._noise["sums 0"] * _COUNT, moments.noise / moments.constant**2)
-        return left if left > 3.0 * noise else 0.0
+    @cached_property
+    def _averaged(self) -> NoisyMoments:
+        """Return the moments with the variances of the first sums averaged in, if these hold the same records.
 
-    @property
+        A regression needs all products of the same clipped rows.
+        """
+        first = self.values["variances"] / self.values["spread"] ** 2
+        return self._moments if self._complete else self._moments.with_variances(*first)
+
+    @cached_property
     def _complete(self) -> tuple[str, ...]:
-        left = self._left_out(self._moments)
-        return (f"records without a missing cell: about {left:,.0f} are left out",) if left else ()
+        left = self._totals[0] - self._moments.records
+        noise = math.hypot(self._noise["sums 0"] * _COUNT, self._moments.noise / self._moments.constant**2)
+        return (f"records without a missing cell: about {left:,.0f} are left out",) if left > 3.0 * noise else ()
 
     @cached_property
     def _units(self) -> tuple[Floats, Floats]:
