@@ -211,8 +211,8 @@ class Releases:
         centre = np.clip(mean, -1.0, 1.0)
         spread = np.clip(np.sqrt(np.maximum(variance, 0.0) + error), _LEAST_SPREAD, 1.0)
         self.values |= {"centre": centre, "spread": spread, "variances": np.stack([variance, error])}
-        # Next to the centre of a normal law a bin has 2.7·n/bins records. The noise of a cumulated count is √bins/2 times
-        # that of a bin. The interval of a quantile is about shortest if the first is 1.3 times the second.
+        # Next to the centre of a normal law a bin has 2.7·n/bins records. The noise of a cumulated count is √bins/2
+        # times that of a bin. The interval of a quantile is about shortest if the first is 1.3 times the second.
         bins = _FEWEST
         if self._plan.quantiles:
             error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)

@@ -28,6 +28,7 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.learn._saved import LinearModel
 from ndis.ledger import pay
 from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.mechanism import Receipt
 from ndis.noise.bits import random_bits
 
 _NUMBER = ("R²", "root mean square error", "mean error")
@@ -139,7 +140,6 @@ def score_privately(
     table = open_for(schema, data, columns=columns, header=header, progress=progress)
     wanted = table.columns_of(schema, target=True)
     count, score, size = (_histogram, _class_scores, 2 * _BINS) if classes else (_sums, _number_scores, 5)
-    names, ends = (_CLASS, _CLASS_ENDS) if classes else (_NUMBER, _NUMBER_ENDS)
 
     def read(cells: list[Any]) -> tuple[Floats, Floats]:
         return fitted.scores(schema.encode_cells(cells[:-1])), schema.encode_target_cells(cells[-1])
@@ -155,11 +155,16 @@ def score_privately(
             units = np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
             exact = ExactArray(exact.numerators * units, 2 << (2 * _BITS))
         release = mechanism.release(exact, random_state=random_state)
-        both, index = score(release.values, mechanism.noise_std, fitted), [(name,) for name in names]
-        how: dict[str, Any] = {"ends": ends, "receipt": release.receipt}
-        return StatisticTable.normal("Scores", ("name",), index, both, level, (release.receipt.words,), **how)
+        return _table(score(release.values, mechanism.noise_std, fitted), bool(classes), level, release.receipt)
 
     return pay(mechanism, make, ledger=ledger, slot=slot, random_state=random_state)
+
+
+def _table(scores: tuple[Floats, Floats], classes: bool, level: float, receipt: Receipt) -> StatisticTable:
+    """Return released scores with their errors as a table."""
+    names, ends = (_CLASS, _CLASS_ENDS) if classes else (_NUMBER, _NUMBER_ENDS)
+    index, how = [(name,) for name in names], {"ends": ends, "receipt": receipt}
+    return StatisticTable.normal("Scores", ("name",), index, scores, level, [receipt.words], **how)
 
 
 def _histogram(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
