@@ -163,8 +163,8 @@ def score_privately(
 def _table(scores: tuple[Floats, Floats], classes: bool, level: float, receipt: Receipt) -> StatisticTable:
     """Return released scores with their errors as a table."""
     names, ends = (_CLASS, _CLASS_ENDS) if classes else (_NUMBER, _NUMBER_ENDS)
-    index, how = [(name,) for name in names], {"ends": ends, "receipt": receipt}
-    return StatisticTable.normal("Scores", ("name",), index, scores, level, [receipt.words], **how)
+    index, notes = [(name,) for name in names], [receipt.words]
+    return StatisticTable.normal("Scores", ("name",), index, scores, level, notes, ends, receipt=receipt)
 
 
 def _histogram(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
