@@ -3,10 +3,11 @@
     python -m benchmarks.describe [--draws N] [--epsilon E] [--fits] [table ...]
 
 Every draw makes a new table and a new release. The truth is that of two million records. The intervals without privacy
-are Student's (means, groups, differences), that of the delta method with fourth moments (variances), Fisher's
-(correlations), that of least squares (regression) and order statistics (quantiles). Means of one number in one grouping
-are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public. `--fits` compares
-the regressions of a description with fits of `PrivateLinearRegression` with the same budget and columns instead.
+are Student's (means, groups, differences), those of the delta method with fourth moments (variances, and correlations
+in Fisher's scale), robust ones (regression) and order statistics (quantiles): none assumes a law. Means of one number
+in one grouping are compared with Laplace noise of scale range/(ε·size), which takes the sizes of groups as public.
+`--fits` compares the regressions of a description with fits of `PrivateLinearRegression` with the same budget and
+columns instead.
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def statistics(rows: Rows, target: str, on: list[str], spec: dict[str, Any]) -> 
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             r = float(np.corrcoef(numbers[a], numbers[b])[0, 1])
-            half = 1.96 / np.sqrt(n - 3)
+            u, v = ((numbers[k] - numbers[k].mean()) / numbers[k].std() for k in (a, b))
+            half = 1.96 * float((u * v - r / 2 * (u * u + v * v)).std()) / (1 - r * r) / np.sqrt(n)
             yield "correlations", (a, b), r, (np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half))
     for by, values in spec.items():
         if isinstance(values, list):
@@ -154,8 +156,9 @@ def statistics(rows: Rows, target: str, on: list[str], spec: dict[str, Any]) -> 
         inverse = np.linalg.inv(x.T @ x)
         beta = inverse @ x.T @ numbers[target]
         residual = numbers[target] - x @ beta
-        for name, value, v in zip([*on, "(intercept)"], beta, np.diagonal(inverse), strict=True):
-            half = 1.96 * np.sqrt(v * residual.var())
+        robust = inverse @ (x.T * residual**2) @ x @ inverse
+        for name, value, v in zip([*on, "(intercept)"], beta, np.diagonal(robust), strict=True):
+            half = 1.96 * np.sqrt(v)
             yield "regression", (name,), float(value), (value - half, value + half)
 
 

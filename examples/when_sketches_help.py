@@ -28,7 +28,7 @@ import private_regression as diabetes
 
 import ndis
 from ndis.gram import exact_gram
-from ndis.learn._estimator import INTERCEPT_SHARE
+from ndis.learn._releases import INTERCEPT_SHARE
 from ndis.learn._ridge import TARGET_SHARE, ridge_from_matrix
 from ndis.paper import calibrated_projection
 

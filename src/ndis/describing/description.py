@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc
+from scipy.special import chdtrc, fdtrc, ndtr
 from sklearn.isotonic import isotonic_regression
 
 from ndis._validate import Adjacency, Floats, as_adjacency
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Date, Schema
-from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, tail
+from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, long_rows
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import StatisticTable, report
 from ndis.errors import ParameterError
@@ -24,10 +24,6 @@ from ndis.ledger import pay
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.noise.bits import random_bits
 
-__all__ = ["Description", "describe"]
-
-_CLIPPED = 0.5  # the standard error counts this share of what clipping may have taken from a column's squares
-_PRIOR = 3.0  # standard deviation of an excess kurtosis before its noisy estimate is seen
 _COUNT = 1.0 / float(COUNT_WEIGHT)  # noise of a count, in that of a sum
 _HIDDEN = "unknown: the noise hides these columns together; fewer columns, a larger epsilon or more records show them"
 _NOT_NEGATIVE = (0.0, math.inf)
@@ -159,9 +155,9 @@ class Description:
                 continue  # a crossing has many cells of other or missing values
             numbers = [other for other in self.plan.numbers if other not in by and named]
             share = min(max(sums[0] / max(self._totals[0], 1.0), 0.0), 1.0)
-            how: dict[str, Any] = {"noise": error, "count_noise": whole, "variance": share * (1.0 - share)}
+            own = error**2 + max(self._totals[0], 0.0) * share * (1.0 - share)
             rows.append((sums[0], error, max(sums[0] - z * error, 0.0), max(sums[0] + z * error, 0.0)))
-            rows.append(ratio(sums[0], self._totals[0], **how, z=z, ends=(0.0, 1.0)))
+            rows.append(ratio(sums[0], self._totals[0], own=own, below=whole**2, z=z, ends=(0.0, 1.0)))
             rows += [self._mean(sums, place, other, level) for other in numbers]
             index += [(", ".join(label), each) for each in ("count", "share", *numbers)]
         return StatisticTable.of(f"By {' and '.join(by)}", ("category", "name"), index, rows, level, dates=self._dates)
@@ -226,10 +222,10 @@ class Description:
         return StatisticTable.normal("Covariances", levels, index, rows, level, self._complete, symmetric=True)
 
     def correlation(self, level: float = 0.95) -> StatisticTable:
-        """Return the correlation of every pair of numbers; intervals are Fisher's, with the noise counted."""
+        """Return the correlation of every pair of numbers; intervals are Fieller's."""
         names, levels = list(self.plan.numbers), ("row", "column")
         pairs = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
-        rows = [self._moments.correlation(i, j, quantile_of(level)) for i, j in pairs]
+        rows = [self._averaged.correlation(i, j, quantile_of(level)) for i, j in pairs]
         index = [(names[i], names[j]) for i, j in pairs]
         return StatisticTable.of("Correlations", levels, index, rows, level, self._complete, symmetric=True)
 
@@ -323,9 +319,13 @@ class Description:
         spread = np.concatenate([[0.0], np.sqrt(noise**2 * bins * weight)[:-1] / records, [0.0]])
         column, rows = self.plan.numbers[name], []
         for p in probabilities:
-            slack = z * np.sqrt(spread**2 + p * (1 - p) / records)
-            low = ends[max(int(np.argmax(cdf + slack >= p)) - 1, 0)]
-            high = ends[len(ends) - 1 - max(int(np.argmax((cdf - slack <= p)[::-1])) - 1, 0)]
+            # The quantile lies in a bin if F ≤ p at its lower end and F ≥ p at its upper one. The chance of counts that
+            # speak against it as much as these is largest if F = p at the nearer end.
+            over = (cdf - p) / np.sqrt(spread**2 + p * (1 - p) / records)
+            after, before = over[:-1], -over[1:]
+            chance = ndtr(-np.maximum(after, before)) + ndtr(np.minimum(after, before))
+            held = np.flatnonzero(chance > 1.0 - level)
+            low, high = ends[held[0]], ends[held[-1] + 1]
             value = float(np.interp(p, cdf + np.arange(len(cdf)) * 1e-12, ends))
             scaled = np.array([value, (high - low) / (2 * z), low, high]) * column.half_width
             rows.append(scaled + column.centre * np.array([1.0, 0.0, 1.0, 1.0]))
@@ -386,15 +386,15 @@ class Description:
         count, noise = sums[0] - absent * sums[1 + place], self._noise[f"sums {grouping}"]
         centre = min(max(total / max(count, 1.0), -1.0), 1.0)
         variance = min(max(squares / max(count, 1.0) - centre**2, 0.0), 1.0 - centre**2)
-        how: dict[str, Any] = {"count_noise": noise * math.sqrt(_COUNT**2 + absent), "z": quantile_of(level)}
-        row = ratio(total, count, noise=noise, variance=variance, **how, ends=(-1.0, 1.0))
+        how = {"own": noise**2 + max(count, 0.0) * variance, "below": noise**2 * (_COUNT**2 + absent)}
+        row = ratio(total, count, **how, z=quantile_of(level), ends=(-1.0, 1.0))
         middle, half = self.values["window"][:, place] if grouping and math.isfinite(row[1]) else (0.0, 1.0)
         scale, shift = column.half_width * half, column.centre + column.half_width * middle
         return row[0] * scale + shift, row[1] * scale, row[2] * scale + shift, row[3] * scale + shift
 
     def _products(self, pairs: Sequence[tuple[int, int]]) -> Floats:
         """Return covariances of numbers, and their standard errors, in original units."""
-        moments, scale = self._moments, self._units[1]
+        moments, scale = self._averaged, self._units[1]
         rows = [(moments.covariance[i, j], moments.covariance_error(i, j)) for i, j in pairs]
         return np.asarray(np.array(rows).T * [scale[i] * scale[j] for i, j in pairs])
 
@@ -404,19 +404,32 @@ class Description:
             raise ParameterError("matrix", "be part of the release for this", False, "describe(..., matrix=True)")
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
-        variances = np.maximum(np.diagonal(plain.covariance), 1e-3)
-        excess = weight**2 / variances - 6.0  # if a column holds zeros and ones
-        squares, rows = tail(self.values["norm edges"], self.values["norms"], self._noise["norms"], caution=1.0)
-        long = float((np.minimum(squares, bound**2) ** 2 * (squares > 4.0 * D)) @ rows) / (2.0 * plain.records)
-        size = bound**4 / (plain.records * variances[:D] ** 2)
-        known = (_PRIOR**2 + long**2) / (_PRIOR**2 + long**2 + (size * self._noise["fourth"]) ** 2)
-        excess[:D] = known * (size * self.values["fourth"] - 3.0) + (1.0 - known) * long
-        # A clipped row loses at most what is beyond the bound, and in one column at most its farthest square.
-        beyond = np.maximum(squares - bound**2, 0.0)
-        ends = (1.0 + np.abs(self.values["centre"])) / self.values["spread"]
-        lost = np.zeros(len(variances))
-        lost[:D] = _CLIPPED * np.minimum(beyond @ rows, (beyond > 0) @ rows * ends**2)
-        return plain.with_tails(np.maximum(excess / 3.0, -2.0 / 3.0), lost)
+        squares, rows, chances = long_rows(self.values["norm edges"], self.values["norms"], self._noise["norms"])
+        # A clipped row loses what is beyond the bound. The columns share its square by how far their ranges go.
+        spread, beyond = self.values["spread"], np.maximum(squares - bound**2, 0.0)
+        farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
+        shares = farthest / farthest.sum(axis=1, keepdims=True)
+        lost = np.sqrt(chances @ ((rows * beyond) @ shares) ** 2)
+        plain = replace(plain, clipped=np.pad(lost, (0, len(plain.mean) - D)))
+        others = np.diagonal(plain.covariance)[D:]
+        variances = np.maximum(np.append(self.values["variances"][0] / spread**2, others), 1e-3)
+        apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
+        apart = np.append(apart, np.full(len(variances) - D, weight))
+        two_values = apart**2 / variances - 6.0  # if a column holds two values so far apart
+        # Otherwise rows that are longer than normal ones make the kurtosis, each column by its share.
+        long = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
+        excess = np.pad((chances @ rows) @ long**2 / (2.0 * plain.records), (0, len(variances) - D))
+        excess = np.where(apart > 0.0, two_values, excess)
+        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0))
+
+    @cached_property
+    def _averaged(self) -> NoisyMoments:
+        """Return the moments with the variances of the first sums averaged in, if these hold the same records.
+
+        A regression needs all products of the same clipped rows.
+        """
+        first = self.values["variances"] / self.values["spread"] ** 2
+        return self._moments if self._complete else self._moments.with_variances(*first)
 
     @cached_property
     def _complete(self) -> tuple[str, ...]:

@@ -6,10 +6,10 @@ three times, record by record:
 1. ¾·records, missing cells, Σz and ½Σz² of every number z in [−1, 1], the encoded one;
 2. a histogram of every number, and one of the norms of the rows after centring and scaling by what step 1 released;
 3. the sums of step 1 per cell of every grouping, with every number clipped to a window that steps 1 and 2 chose; and
-   the Gram matrix of the centred rows, clipped to a norm that step 2 chose, with Σ(z/R)⁴ of every number.
+   the Gram matrix of the centred rows, clipped to a norm that step 2 chose.
 
 The squared sensitivities are those of thm:describe, with D numbers. If a record comes or goes: 9/16 + 5D/4 per
-grouping, D and 1 for the histograms, 1 for the fourth powers, l⁴ for the Gram matrix. If a record is replaced:
+grouping, D and 1 for the histograms, l⁴ for the Gram matrix. If a record is replaced:
 max(4D, 9/8 + 5D/2) per grouping (4D if it has one cell), and twice the others.
 """
 
@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
 from ndis._exact import ExactArray
 from ndis._validate import Adjacency, Floats
@@ -32,29 +31,27 @@ from ndis.data.cells import Cells
 from ndis.data.schema import Boolean, Category, Number, Schema
 from ndis.data.schema.changed import row_norms
 from ndis.data.table import Table
+from ndis.describing.statistics import tails
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout
 from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = ["COUNT_WEIGHT", "Contents", "Releases", "squared_reach", "summed", "tail"]
-
 COUNT_WEIGHT, SQUARE_WEIGHT = Fraction(3, 4), Fraction(1, 2)  # a record and a square count so much next to a sum
 SHARES = {"means": 0.25, "groups": 0.25, "quantiles": 0.10, "matrix": 0.40}
 GROUPED = {**SHARES, "means": 0.08, "groups": 0.92}  # without the matrix
-_NORMS, _FOURTH = 0.25, 0.08  # parts of the matrix's share, for its histogram of norms and for the fourth powers
+_NORMS = 0.25  # the part of the matrix's share for its histogram of norms
 _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
-_POWER_BITS = 20  # a fourth power lies on the grid 2⁻²⁰
-_BELOW = 1.0 - 2.0**-30  # more than the roundings of a row's norm and powers can add, for up to 2¹² columns
 _ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
-_FEWEST, _MOST = 20, 400  # bins of a number's histogram
+_FEWEST, _MOST, _FINE = 20, 1000, 4.0  # bins of a number's histogram; (_FINE·records/noise)^⅔ of them
 _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
 _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
 _WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
+_TAILS = (0.05, 0.0)  # shares of the longest rows to which laws are fitted, or as few as the noise allows
 _LEAST_SHARE = 1e-6  # a part that is released has at least this share of the squared shift
 Codes = dict[str, NDArray[np.intp]]
 Job = tuple[Callable[[], list[Any]], Callable[..., None]]  # makes sums, and adds records to them
@@ -144,7 +141,7 @@ class Contents:
         parts = {"sums 0": self.shares["means"]}
         parts |= {f"sums {i + 1}": self.shares["groups"] / groups for i in range(groups)}
         parts |= {"quantiles": self.shares["quantiles"]} if self.quantiles else {}
-        parts |= {"norms": _NORMS * matrix, "fourth": _FOURTH * matrix} if self.matrix else {}
+        parts |= {"norms": _NORMS * matrix} if self.matrix else {}
         gram = max(1.0 - math.fsum(parts.values()), 0.0) if self.matrix else 0.0
         how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "adjacency": adjacency}
         return GaussianRounds.calibrated(matrix_shares=[gram], count_shares=list(parts.values()), **how), list(parts)
@@ -205,16 +202,21 @@ class Releases:
         self._release_sums([0], self._passed(self._sums_of([0], np.zeros(D), np.ones(D)))[0])
         (totals,), noise = self.values["sums 0"], self.noise["sums 0"]
         records = np.maximum(totals[0] - totals[1 : 1 + D], 2.0 * noise / float(COUNT_WEIGHT))
-        centre = np.clip(totals[1 + D : 1 + 2 * D] / records, -1.0, 1.0)
-        wide = noise / records * np.sqrt(float(SQUARE_WEIGHT) ** -2 + 4.0 * centre**2)
-        variance = np.maximum(totals[1 + 2 * D :] / records - centre**2, 0.0) + wide
-        spread = np.clip(np.sqrt(variance), _LEAST_SPREAD, 1.0)
-        self.values |= {"centre": centre, "spread": spread}
-        # Bins whose width and noise cost about the same in a quantile.
+        mean, squares = totals[1 + D : 1 + 2 * D] / records, totals[1 + 2 * D :] / records
+        own = np.array([not isinstance(one, Boolean) for one in self._plan.numbers.values()])
+        squares = np.where(own, squares, 1.0)  # −1 and 1 have this square
+        counted = math.hypot(1.0 / float(COUNT_WEIGHT), 1.0)  # noise of records less missing cells
+        slopes = own / float(SQUARE_WEIGHT), 2.0 * mean, (2.0 * mean**2 - own * squares) * counted
+        error, variance = noise / records * np.linalg.norm(slopes, axis=0), squares - mean**2
+        centre = np.clip(mean, -1.0, 1.0)
+        spread = np.clip(np.sqrt(np.maximum(variance, 0.0) + error), _LEAST_SPREAD, 1.0)
+        self.values |= {"centre": centre, "spread": spread, "variances": np.stack([variance, error])}
+        # Next to the centre of a normal law a bin has 2.7·n/bins records. The noise of a cumulated count is √bins/2
+        # times that of a bin. The interval of a quantile is about shortest if the first is 1.3 times the second.
         bins = _FEWEST
         if self._plan.quantiles:
             error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
-            bins = min(max(round((max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
+            bins = min(max(round((_FINE * max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
         self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
         # Norms from half √D up to the farthest corner, each √2 times the last.
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
@@ -241,7 +243,7 @@ class Releases:
             self._release("norms", ExactArray(counts[D]))
 
     def _last_pass(self) -> None:
-        """Release the sums of the groupings, each number in a window, and the Gram matrix with fourth powers."""
+        """Release the sums of the groupings, each number in a window, and the Gram matrix."""
         grouped = list(range(1, len(self._plan.groupings)))
         self.values["window"] = self._window()
         grouping = self._sums_of(grouped, *self.values["window"])
@@ -255,14 +257,11 @@ class Releases:
             rows = scaled(z, codes)
             blocks = [weight * np.eye(width + 2)[codes[name]][:, :width] for name, width in hot]
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
-            sums[1].add(_fourth_powers(rows / layout.row_norm_bound).sum(axis=0).astype(np.int64), len(z))
 
-        both = (lambda: [GramAccumulator(layout), IntegerSum(layout.features, _POWER_BITS)], add)
-        sums, (gram, fourth) = self._passed(grouping, both)
+        sums, (gram,) = self._passed(grouping, (lambda: [GramAccumulator(layout)], add))
         self._release_sums(grouped, sums)
         sample = self._budget.release_matrix(0, gram.finish(), random_state=self._bits)
         self._note("gram", sample, self._budget.matrix_noise(0, layout.joint_norm_bound_squared))
-        self._release("fourth", ExactArray(fourth.integers().astype(object), 2**_POWER_BITS))
         self.values["matrix"] = np.array([layout.row_norm_bound, float(layout.intercept or 0.0), weight])
 
     def _sums_of(self, which: Sequence[int], middle: Floats, half: Floats) -> Job:
@@ -315,14 +314,16 @@ class Releases:
     def _layout(self) -> tuple[RowLayout, float]:
         """Return the bounds of a row of the Gram matrix, and the weight of a category next to the numbers.
 
-        The clip of the numbers has the least sum of squared noise and squared bias of the matrix.
+        The clip of the numbers has the least sum of squared noise and squared bias, by the mean of its logarithm over
+        the laws that the tail may have.
         """
         count, unit = len(self._plan.hot), self._budget.matrix_noise(0, Fraction(1))
         norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
-        squares, rows = tail(*norms, caution=0.5)
+        squares, rows, chances = long_rows(*norms)
         tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
-        lost = [float(np.maximum(squares - r * r, 0.0) @ rows) for r in tried.tolist()]
-        bound = float(tried[np.argmin((unit * (1.1 * tried**2 + count)) ** 2 + np.square(lost) / 4)])
+        lost = rows @ np.maximum(squares[:, None] - tried**2, 0.0)
+        error = np.log((unit * (1.1 * tried**2 + count)) ** 2 + lost**2 / 4)
+        bound = float(tried[np.argmin(chances @ error)])
         weight = min(max(bound / math.sqrt(2.0 * max(count, 1)), 1.0), 2.0)
         width = sum(len(one.values) for one in self._plan.hot.values())
         hot: dict[str, Any] = {"targets": width, "target_bound": weight * math.sqrt(count)} if count else {}
@@ -400,44 +401,25 @@ def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats,
     return np.concatenate(numbers, axis=1), codes
 
 
-def _fourth_powers(rows: Floats) -> Floats:
-    """Return integers near 2²⁰·x⁴ of rows clipped to norm 1, of norm at most 2²⁰; zeros for a row with NaN.
-
-    ‖(x⁴)‖ ≤ ‖x‖⁴ ≤ 1 up to roundings, which are below 2⁻³⁰, and truncation only shortens.
-
-    >>> _fourth_powers(np.array([[0.5, 0.0], [3.0, 4.0], [np.nan, 0.0]])).tolist()
-    [[65535.0, 0.0], [135895.0, 429496.0], [0.0, 0.0]]
-    """
-    length = row_norms(rows)
-    inside = rows * np.where(length > 1.0, 1.0 / np.where(length > 1.0, length, 1.0), 1.0)[:, None]
-    squares = inside * inside
-    powers = np.trunc(squares * squares * (2.0**_POWER_BITS * _BELOW))
-    return np.where(np.isnan(length)[:, None], 0.0, powers)
-
-
 def _edges(centre: float, spread: float, bins: int) -> Floats:
     """Return the inner edges of a number's bins: a quarter of them equal, the others near its centre."""
     near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, 3 * bins // 4), -1.0, 1.0)
     return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
 
 
-def tail(edges: Floats, counts: Floats, noise: float, *, caution: float) -> tuple[Floats, Floats]:
-    """Return the squared norm of every bin of norms, and how many rows it holds, with the noise smoothed.
+def long_rows(edges: Floats, counts: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return the squared norm of every bin of norms, how many rows it holds by each law of the tail, and their weights.
 
-    Counts beyond the largest one are taken to fall, and beyond the last one that is clear of its noise at a constant
-    rate, which their sum gives, with `caution` standard deviations of its noise added.
+    A few long columns may begin where most rows end. So laws are fitted to a tail that is long, and to a short one.
 
-    >>> squares, rows = tail(np.array([1.0, 2.0]), np.array([0.0, 10.0, 0.0]), 0.1, caution=1.0)
-    >>> squares.round(2).tolist(), rows.tolist()
-    ([0.75, 3.0, 6.0], [0.0, 10.0, 0.5])
+    >>> squares, rows, weights = long_rows(2.0 ** np.arange(0, 2, 0.5), np.array([0.0, 100.0, 2.0, 0.0, 0.0]), 0.1)
+    >>> squares.round(2).tolist(), (weights @ rows).round(1).tolist()
+    ([0.75, 1.5, 3.0, 6.0, 12.0], [0.0, 100.0, 1.7, 0.2, 0.1])
     """
-    mode = int(np.argmax(counts))
-    falling = isotonic_regression(counts[mode:], increasing=False)
-    positive = np.maximum(np.concatenate([counts[:mode], falling]), 0.0)
-    last = int(np.flatnonzero(positive > _CLEAR * noise)[-1:].sum())
-    after = np.arange(len(counts)) - last
-    beyond = counts[last + 1 :].sum() + caution * noise * math.sqrt(len(counts) - last - 1)
-    relative = max(float(beyond), 0.0) / max(float(positive[last]), 1.0)
-    rate = min(max(relative / (1.0 + relative), 0.05), 0.2 + 0.3 * caution)
-    rows = np.where(after > 0, positive[last] * rate ** np.maximum(after, 0), positive)
-    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, rows
+    fits = []
+    for share in _TAILS:
+        start, _, expected, weights = tails(edges, counts, noise, share)
+        known = np.tile(np.maximum(counts[: start + 1], 0.0), (len(expected), 1))
+        fits.append(np.hstack([known, expected, weights[:, None] / len(_TAILS)]))
+    laws = np.concatenate(fits)
+    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, laws[:, :-1], laws[:, -1]

@@ -12,6 +12,7 @@ changes it by ⟨A, E⟩. Then its variance is the sum of
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from scipy.special import ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 
-__all__ = ["NoisyMoments", "paired", "quantile_of", "ratio"]
-
+_TAIL_NOISE = 6.0  # standard deviations of the noise of a bin that a tail holds at least
+_TAIL_FIT = 0.2  # relative error of the share of a bin by a law
+TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts; an edge is four times further
 _CROSSED = 0.3  # share of the largest product of two columns that clipping takes: a long row is long in one, as a rule
 
 
@@ -30,28 +32,72 @@ def quantile_of(level: float) -> float:
 
 
 def ratio(
-    total: Any, count: Any, *, noise: Any, count_noise: Any, variance: Any, z: float, ends: tuple[float, float]
+    total: Any, count: Any, *, own: Any, below: Any, crossed: Any = 0.0, z: float, ends: tuple[float, float]
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return total/count with standard error and interval, for sums with Gaussian noise and records of this variance.
+    """Return total/count with standard error and interval, for the variances of both, and their covariance `crossed`.
 
-    Fieller: all μ with (total − μ·count)² ≤ z²·(noise² + μ²·count_noise² + count·variance), within the two ends. If the
-    noise hides the count, the ratio is unknown, and the interval is all that lies between the ends.
+    Fieller: all μ with (total − μ·count)² ≤ z²·(own − 2μ·crossed + μ²·below), within the two ends. If the noise hides
+    the count, the ratio is unknown, and the interval is all that lies between the ends.
 
-    >>> [float(x.round(3)) for x in ratio(50.0, 100.0, noise=1.0, count_noise=0.0, variance=0.25, z=2.0, ends=(0, 1))]
+    >>> [float(x.round(3)) for x in ratio(50.0, 100.0, own=26.0, below=0.0, z=2.0, ends=(0, 1))]
     [0.5, 0.051, 0.398, 0.602]
     """
     total, count = np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64)
-    records = np.maximum(count, 0.0)
-    leading = count**2 - (z * count_noise) ** 2
+    leading, middle = count**2 - z**2 * below, total * count - z**2 * crossed
     clear = (leading > 0.0) & (count > 0.0)
     with np.errstate(all="ignore"):
         estimate = np.where(clear, total / count, np.nan)
-        inner = noise**2 + records * variance
-        error = np.where(clear, np.sqrt(inner + (estimate * count_noise) ** 2) / records, np.inf)
-        root = np.sqrt(np.maximum((total * count) ** 2 - leading * (total**2 - z**2 * inner), 0.0))
-        low = np.where(clear, (total * count - root) / leading, ends[0])
-        high = np.where(clear, (total * count + root) / leading, ends[1])
+        variance = own - 2.0 * estimate * crossed + estimate**2 * below
+        error = np.where(clear, np.sqrt(np.maximum(variance, 0.0)) / count, np.inf)
+        root = np.sqrt(np.maximum(middle**2 - leading * (total**2 - z**2 * own), 0.0))
+        low = np.where(clear, (middle - root) / leading, ends[0])
+        high = np.where(clear, (middle + root) / leading, ends[1])
     return estimate, error, np.clip(low, *ends), np.clip(high, *ends)
+
+
+@cache
+def tail_laws() -> Floats:
+    """Return P(length > xℓ) = exp(−a(xᵇ − 1)/b) at the `TIMES` x, for many a and b: from powers to normal laws.
+
+    −d log P/d log x = axᵇ is at least 2 after four doublings, so that the variance of a mean is no matter of luck.
+    """
+    start, growth = np.meshgrid(2.0 ** np.arange(-0.5, 2.1, 0.25), [1e-9, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 2.0])
+    a, b = (each[start * 16.0**growth >= 2.0][:, None] for each in (start, growth))
+    return np.asarray(np.exp(-a * np.expm1(b * np.log(TIMES)) / b))
+
+
+def tails(edges: Floats, counts: Floats, noise: float, share: float = 0.05) -> tuple[int, float, Floats, Floats]:
+    """Fit laws to the tail of a noisy histogram of lengths, whose edges grow by √2: the longest ones hide in the noise.
+
+    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more.
+
+    Returns
+    -------
+    start : int
+        The tail is what lies beyond this edge.
+    count : float
+        How many lie there.
+    expected : (laws, bins) array
+        How many of them lie in each bin beyond that edge.
+    weights : (laws,) array
+        The likelihood of each law, over the sum of all.
+
+    Examples
+    --------
+    >>> edges, counts = 2.0 ** (np.arange(8) / 2), np.r_[np.zeros(3), 800.0, 150.0, 50.0, 0.0, 0.0, 0.0]
+    >>> start, count, expected, weights = tails(edges, counts, 2.0)
+    >>> float(edges[start]), count, (weights @ expected).round().tolist()
+    (4.0, 50.0, [40.0, 9.0, 1.0, 0.0])
+    """
+    longer = np.cumsum(counts[::-1])[::-1][1:]  # longer[i]: beyond edges[i]
+    start = int(np.argmax(longer <= max(share * float(counts.sum()), _TAIL_NOISE * noise)))
+    start = min(start, len(edges) - 2)
+    count = max(float(longer[start]), noise)
+    expected = -count * np.diff(tail_laws()[:, : 4 * (len(edges) - start) : 4], append=0.0)
+    variance = noise**2 + expected + (_TAIL_FIT * expected) ** 2
+    fit = -(np.square(counts[start + 1 :] - expected) / variance + np.log(variance)).sum(axis=1) / 2
+    weights = np.exp(fit - fit.max())
+    return start, count, expected, weights / weights.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +118,8 @@ class NoisyMoments:
         κ, a third of the excess kurtosis.
     clipped : (columns,) array
         What clipping may have taken from the sum of squares of every column.
+    own, seen : (columns,) arrays
+        The share that the matrix has in every variance, and the noise of the variance over that of the matrix.
     """
 
     records: float
@@ -81,6 +129,8 @@ class NoisyMoments:
     constant: float
     excess: Floats
     clipped: Floats
+    own: Floats
+    seen: Floats
 
     @classmethod
     def of(cls, gram: Floats, *, noise: float, constant: float, records: float | None = None) -> NoisyMoments:
@@ -93,11 +143,23 @@ class NoisyMoments:
         count = max(float(gram[-1, -1]), noise, constant**2) / constant**2 if records is None else records
         mean = gram[:-1, -1] / (constant * count)
         covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
-        return cls(count, mean, covariance, noise, constant, np.zeros(len(mean)), np.zeros(len(mean)))
+        zeros = np.zeros(len(mean))
+        return cls(count, mean, covariance, noise, constant, zeros, zeros, zeros + 1.0, zeros + 1.0)
 
-    def with_tails(self, excess: Floats, clipped: Floats) -> NoisyMoments:
-        """Return the moments with the kurtosis of the columns, and what clipping may have taken."""
-        return replace(self, excess=excess, clipped=clipped)
+    def with_variances(self, variances: Floats, errors: Floats) -> NoisyMoments:
+        """Return the moments with variances of the first columns from elsewhere, with noise of their own, averaged in.
+
+        >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
+        >>> better = moments.with_variances(np.array([2.0]), np.array([0.01]))
+        >>> better.covariance.tolist(), better.seen.round(3).tolist()  # half of each
+        ([[1.5]], [0.707])
+        """
+        k, noise = len(errors), self.noise / self.records
+        own, seen, covariance = self.own.copy(), self.seen.copy(), self.covariance.copy()
+        own[:k] = errors**2 / (errors**2 + noise**2 + (self.clipped[:k] / self.records) ** 2)
+        seen[:k] = np.hypot(own[:k], (1.0 - own[:k]) * errors / noise)
+        covariance[range(k), range(k)] += (1.0 - own[:k]) * (variances - np.diagonal(covariance)[:k])
+        return replace(self, covariance=covariance, clipped=self.clipped * own, own=own, seen=seen)
 
     def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
         """Return the covariance of the errors of statistics with these gradients, in the columns `index` and a one.
@@ -109,7 +171,11 @@ class NoisyMoments:
         A, chosen, m = np.asarray(gradients, dtype=np.float64), np.asarray(index, dtype=np.intp), len(index)
         T = np.eye(m + 1)
         T[:-1, -1], T[-1, -1] = -self.mean[chosen] / self.constant, 1.0 / self.constant
-        released = (T.T @ A @ T).reshape(len(A), -1)
+        released = T.T @ A @ T
+        released[:, range(m), range(m)] *= self.seen[chosen]
+        elsewhere = (1.0 - self.own[chosen]) * np.diagonal(self.covariance)[chosen]  # not over the count of the matrix
+        released[:, m, m] += np.diagonal(A, axis1=1, axis2=2)[:, :m] @ elsewhere / self.constant**2
+        released = released.reshape(len(A), -1)
         sigma = np.eye(m + 1)
         sigma[:m, :m] = self.covariance[np.ix_(chosen, chosen)]
         drawn = A.copy()
@@ -132,20 +198,22 @@ class NoisyMoments:
         gradient[0, -1, -1] = -self.covariance[i, j] / self.records
         return float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
 
-    def correlation(self, i: int, j: int, z: float) -> tuple[float, float, float, float]:
-        """Return a correlation with standard error and Fisher's interval; unknown if a variance is not positive."""
+    def correlation(self, i: int, j: int, z: float) -> Any:
+        """Return a correlation with standard error and Fieller's interval; unknown if the noise hides a variance.
+
+        It is the ratio of the covariance and the root of both variances.
+        """
         a, c, b = (float(self.covariance[pair]) for pair in ((i, i), (i, j), (j, j)))
         if not (a > 0 and b > 0):
             return np.nan, np.inf, -1.0, 1.0
-        r = c / float(np.sqrt(a * b))
-        gradient = paired(np.eye(3)[:1], np.eye(3)[1], self.records) / np.sqrt(a * b)
-        gradient[0, [0, 1], [0, 1]] = -r / (2.0 * self.records) / np.array([a, b])
-        error = float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
-        ends = r + z * error * np.array([-1.0, 1.0])
-        if abs(r) < 1.0:
-            ends = np.tanh(np.arctanh(r) + z * error / (1.0 - r * r) * np.array([-1.0, 1.0]))
-        low, high = np.clip(ends, -1.0, 1.0).tolist()
-        return r, error, low, high
+        root = np.sqrt(a * b)
+        gradients = np.zeros((2, 3, 3))
+        gradients[0] = paired(np.eye(3)[:1], np.eye(3)[1], self.records)[0]
+        gradients[1, [0, 1], [0, 1]] = root / (2.0 * self.records) / np.array([a, b])
+        gradients[:, -1, -1] = -np.array([c, root]) / self.records
+        errors = self.error(gradients, [i, j])
+        how = {"own": errors[0, 0], "below": errors[1, 1], "crossed": errors[0, 1]}
+        return ratio(c, root, **how, z=z, ends=(-1.0, 1.0))
 
     def directions(self, index: Any) -> tuple[Floats, Floats]:
         """Return the eigenvalues of the covariance of these columns, falling, and rows of eigenvectors.

@@ -21,8 +21,6 @@ from ndis.mechanisms.mechanism import Receipt
 from ndis.pages.html import html_table, render
 from ndis.pages.text import text_table
 
-__all__ = ["FREE", "StatisticTable", "report"]
-
 FREE = "computed from the release: costs no further budget"
 _COLUMNS = ("estimate", "standard_error", "low", "high")
 
@@ -84,7 +82,7 @@ class StatisticTable:
     @classmethod
     def normal(
         cls, title: str, levels: tuple[str, ...], index: Any, estimates: Any, level: float, notes: Any = (),
-        ends: tuple[float, float] = (-math.inf, math.inf), **how: Any,
+        ends: tuple[Any, Any] = (-math.inf, math.inf), **how: Any,
     ) -> Self:  # fmt: skip
         """Make a table of values and standard errors with symmetric intervals within two ends.
 

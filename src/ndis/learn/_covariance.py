@@ -11,15 +11,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.covariance import EmpiricalCovariance, empirical_covariance, log_likelihood
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency
+from ndis._validate import Floats, as_adjacency, as_choice
 from ndis.data import Rows
 from ndis.describing.statistics import NoisyMoments, paired
 from ndis.errors import ParameterError
-from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, calibrated, one_of, warn_of_score
+from ndis.learn._estimator import PrivateEstimator, calibrated, warn_of_score
+from ndis.learn._releases import INTERCEPT_SHARE
 from ndis.learn._ridge import sketching, stated_records
 from ndis.mechanisms.gram import GramMechanism, GramRelease
-
-__all__ = ["PrivateCovariance", "PrivatePCA"]
 
 METHODS = ("gram", "sketch")
 KINDS = ("covariance", "correlation")
@@ -38,7 +37,7 @@ class MomentsEstimator(PrivateEstimator):
     records: float | None = None
 
     def _check(self, *, files: bool = False) -> None:
-        one_of("method", self.method, METHODS)
+        as_choice("method", self.method, METHODS)
         if self.method == "gram" and self.sketch_size is not None:
             raise ParameterError("sketch_size", "be left out with method='gram'", self.sketch_size)
         self._row_bound()
@@ -195,7 +194,7 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
         kind : {"covariance", "correlation"}
         """
         check_is_fitted(self)
-        one_of("kind", kind, KINDS)
+        as_choice("kind", kind, KINDS)
         import pandas as pd
 
         names = self._names()

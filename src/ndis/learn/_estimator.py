@@ -6,53 +6,32 @@ Private rows and targets are opened by their types and shapes, and no check look
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import STATE_A_BOUND, Floats, as_adjacency, as_scalar, as_size, warn_caller
+from ndis._validate import STATE_A_BOUND, Floats, as_scalar, warn_caller
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
-from ndis.data.schema import Category, Number, Schema
+from ndis.data.schema import Number, Schema
 from ndis.errors import ParameterError
-from ndis.learn._releases import INTERCEPT_SHARE, Coordinates, PublicRanges, RoundReleases
 from ndis.learn._rows import private_rows, private_targets
 from ndis.learn._saved import SavedModel
-from ndis.learn._summary import Summarized
 from ndis.ledger import pay
-from ndis.mechanisms.mechanism import Receipt, announce
-from ndis.mechanisms.rounds import GaussianRounds
-from ndis.profile import PrivacyProfile
-
-__all__ = [
-    "INTERCEPT_SHARE", "PrivateEstimator", "RoundsEstimator", "Scored", "calibrated", "in_memory_only", "one_of",
-    "stated_bound", "warn_of_score",
-]  # fmt: skip
-
-_MOST_ROUNDS = 20  # more would leave nothing to the last one
-
-R = TypeVar("R", bound="RoundReleases")
-T = TypeVar("T")
 
 
 @lru_cache(maxsize=64)
 def calibrated(make: Any, **public: Any) -> Any:
     """Calibrate a mechanism. It depends only on public parameters, so it may be kept."""
     return make(**public)
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of its choices."""
-    if value not in choices:
-        raise ParameterError(name, f"be one of {', '.join(choices)}", repr(value))
 
 
 def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str | None = None) -> float:
@@ -66,15 +45,12 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str |
     ndis.errors.ParameterError: row_norm_bound must be a positive number; got None; state what is known without looking
     at the data (a bound taken from the data would leak it), and rows beyond it are clipped
     """
-    try:
-        number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
-    except OverflowError:  # an integer beyond the floats
-        number = math.inf
-    if not 0 < number < math.inf:
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not (real and 0 < value <= sys.float_info.max):
         beyond = f", and {clipped} beyond it are clipped" if clipped else ""
         remedy = STATE_A_BOUND + beyond + ("" if instead is None else f"; {instead}")
         raise ParameterError(name, "be a positive number", repr(value), remedy)
-    return number
+    return float(value)
 
 
 def in_memory_only(name: str, data: Any) -> None:
@@ -319,8 +295,6 @@ class PrivateEstimator(SavedModel):
 
     def _paid(self, mechanism: Any, make: Callable[[], Any], *, random_state: Any) -> Any:
         """Call `make`, which reads the data; if there is a ledger, only after it has reserved."""
-        if self.ledger is None and self.slot is None:
-            return make()
         return pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=random_state)
 
     def _public_rows(self, X: Any, *, encoded: bool = False) -> Any:
@@ -372,100 +346,3 @@ class PrivateEstimator(SavedModel):
         offsets = weights[features] if len(weights) > features else np.zeros(theta.shape[1])
         slopes = np.asarray(weights[:features].T)
         return (slopes[0], float(offsets[0])) if one else (slopes, np.asarray(offsets))
-
-
-@lru_cache(maxsize=64)
-def _profile(budget: GaussianRounds) -> PrivacyProfile:
-    """Return the guarantee of a budget, which is public, so it may be kept."""
-    return budget.profile()
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class RoundsEstimator(Summarized, Scored, PrivateEstimator):
-    """Estimators that learn in rounds have these parameters, and an estimate without shrinkage for intervals."""
-
-    row_norm_bound: float | None = None
-    adjacency: str = "add-remove"
-    fit_intercept: bool = True
-    rounds: int = 6
-
-    def _checked_rounds(self, *, several: bool = True) -> int:
-        rounds = as_size("rounds", self.rounds)
-        if several and not 2 <= rounds <= _MOST_ROUNDS:
-            raise ParameterError("rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
-        return rounds
-
-    def _public(self) -> dict[str, Any]:
-        """Return the public numbers that every budget of rounds depends on."""
-        return {**self._budget(), "adjacency": as_adjacency(self.adjacency)}
-
-    def _release(self, releases: R, fit: Callable[[R], T], **public: Any) -> T:
-        """Make all releases of a fit, paid for together, and keep their guarantee."""
-        budget = releases.budget
-        learnt: list[T] = []
-
-        def make() -> Receipt:
-            announce(budget)
-            learnt.append(fit(releases))
-            return releases.receipt(**public)
-
-        self.receipt_ = self._paid(budget, make, random_state=releases.bits)
-        self.mechanism_, self.profile_ = budget, _profile(budget)
-        return learnt[0]
-
-    def coef_interval(self, level: float = 0.95) -> Floats:
-        """Compute confidence intervals of the coefficients of the population, intercept left out.
-
-        They are around the estimate without shrinkage and count the noise of privacy and of sampling, and of a linear
-        regression also what clipping may have taken. If the noise hides a direction of the features, they assume that
-        coefficients along it are about as large as along the others (docs: which-regression). For a logistic
-        regression, which needs `intervals`, the model is assumed to hold.
-
-        Returns
-        -------
-        (features, 2) array, or (targets, features, 2)
-        """
-        self._check_intervals()
-        intervals: Floats = self.estimate_.interval(self.n_features_in_, level)
-        return intervals[0] if self._one_output else intervals
-
-    # ------------------------------------------------------------------ coordinates and units
-
-    def _public_ranges(self, *, targets: int, target_bound: float = 1.0) -> PublicRanges:
-        """Say what is public about encoded rows."""
-        schema, bound, centred = self._schema(), self._row_bound(), bool(self.fit_intercept)
-        features = self.n_features_in_
-        origin, target_origin = np.zeros(features), np.zeros(targets)
-        values: tuple[tuple[float, float] | None, ...] = (None,) * features
-        if schema is None:
-            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
-        kept = self._kept_columns(schema)
-        every = [pair for column in schema.columns.values() for pair in column.two_values()]
-        values = (*(every[i] for i in kept), *values[len(kept) :])
-        if not centred:  # through zero in the users' units
-            centre, half_width = schema.scales()
-            origin[: len(kept)] = (-centre / half_width)[kept]
-            target_origin[:] = -schema.target_scale()[0] / schema.target_scale()[1]
-        return PublicRanges(1.0, bound, target_bound, origin, target_origin, values, centred)
-
-    def _units(self, here: Coordinates, column: float | None) -> tuple[Floats, Floats]:
-        """Find (A, b) with A·θ + b in the units of the data, for θ in the coordinates of a fit; b by target."""
-        own = here.units(column)
-        matrix, shift = self._in_units(*own)
-        return matrix[: len(own[0])], shift[: len(own[0])]  # without an intercept the line goes through zero
-
-    @property
-    def baseline_(self) -> dict[str, str]:
-        """Return the value that others of a category are compared with; empty if every value has a coefficient."""
-        schema = self._schema()
-        if schema is None or not self._against_first_category:
-            return {}
-        return {name: column.texts[0] for name, column in schema.columns.items() if isinstance(column, Category)}
-
-    @property
-    def _one_output(self) -> bool:
-        """Say if intervals have no dimension for outputs."""
-        return True
-
-    def _check_intervals(self) -> None:
-        check_is_fitted(self)

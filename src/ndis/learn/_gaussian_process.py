@@ -19,8 +19,6 @@ from ndis.learn._labels import private_labels
 from ndis.mechanisms.lifted import lift
 from ndis.models import GaussianProcess
 
-__all__ = ["PrivateGaussianProcess"]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateGaussianProcess(Scored, PrivateEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]

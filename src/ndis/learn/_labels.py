@@ -15,8 +15,6 @@ from ndis.errors import ParameterError
 from ndis.learn._estimator import in_memory_only
 from ndis.models.records import column_of_cells
 
-__all__ = ["check_labels", "label_codes", "label_signs", "occurring_classes", "private_labels", "stated_classes"]
-
 
 def private_labels(y: Any) -> NDArray[Any]:
     """Return the labels as one column of cells. Only its type and its shape are checked."""

@@ -12,25 +12,26 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
+from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats
+from ndis._validate import Floats, as_choice
 from ndis.data import Rows
+from ndis.data.memory import check_lengths
+from ndis.describing.statistics import TIMES, tail_laws, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
-from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, one_of, stated_bound
-from ndis.learn._releases import BELOW, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
-from ndis.learn._rows import weighted_rows
-from ndis.learn._summary import CoefficientTable
+from ndis.learn._estimator import stated_bound
+from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
+from ndis.learn._rows import as_array, weighted_rows
+from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
-
-__all__ = ["LinearReleases", "PrivateLinearRegression", "calibrated_rounds", "fit_rounds"]
 
 METHODS = ("rounds", "gram")
 ERRORS = ("robust", "equal-variance")
@@ -139,6 +140,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
             return super().fit(X, y)
         public, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
         rows, one = self._fitted_rows(X, y)
+        if not isinstance(sample_weight, Real):
+            check_lengths(as_array(X), as_array(sample_weight))
         ranges = self._public_ranges(targets=rows.widths[1])
         origins = ranges.origin, ranges.target_origin
         weighted = weighted_rows(rows, sample_weight, bound=weight, constant=public[2], origins=origins)
@@ -148,8 +151,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
     def _check(self, *, files: bool = False) -> tuple[float, float, float | None, int]:
         """Return the bounds of rows and targets, the constant column if there is one, and the number of rounds."""
         row, target = self._row_bound(), self._target_bound()
-        one_of("method", self.method, METHODS)
-        one_of("errors", self.errors, ERRORS)
+        as_choice("method", self.method, METHODS)
+        as_choice("errors", self.errors, ERRORS)
         several = self.method == "rounds"
         rounds = self._checked_rounds(several=several)
         constant = INTERCEPT_SHARE * row if self.fit_intercept else None
@@ -210,7 +213,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         (n, 2) array, or (n, targets, 2)
         """
         check_is_fitted(self)
-        one_of("kind", kind, KINDS)
+        as_choice("kind", kind, KINDS)
         intervals = self.estimate_.predicted(self._dense_rows(X), level, residuals=kind == "observation")
         return intervals[:, 0] if self._one_output else intervals
 
@@ -295,22 +298,7 @@ def calibrated_rounds(*, rounds: int, **guarantee: Any) -> GaussianRounds:
 FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # the last clip has a fine histogram
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _BIASED = 0.2  # the square of what the last clip may take, over the variance by noise and sampling, at most
-_TAIL = 0.05  # the share of the longest terms to which a law is fitted,
-_TAIL_NOISE = 6.0  # or this many standard deviations of the noise of a bin, if that is more
-_TAIL_FIT = 0.2  # relative error of the share of a bin by a law
-_TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
-
-
-@cache
-def _tail_laws() -> Floats:
-    """Return P(length > xℓ) = exp(−a(xᵇ − 1)/b) at the `_TIMES` x, for many a and b: from powers to normal laws.
-
-    −d log P/d log x = axᵇ is at least 2 after four doublings, so that the variance of a mean is no matter of luck.
-    """
-    start, growth = np.meshgrid(2.0 ** np.arange(-0.5, 2.1, 0.25), [1e-9, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 2.0])
-    a, b = (each[start * 16.0**growth >= 2.0][:, None] for each in (start, growth))
-    return np.asarray(np.exp(-a * np.expm1(b * np.log(_TIMES)) / b))
 
 
 class LastClips(NamedTuple):
@@ -348,16 +336,9 @@ def last_clips(histogram: Floats, noise: float, *, entries: int, shift: float, s
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    edges, longer = np.array(FINE_EDGES), np.cumsum(histogram[::-1])[::-1][1:]  # longer[i]: terms beyond edges[i]
-    start = int(np.argmax(longer <= max(_TAIL * float(histogram.sum()), _TAIL_NOISE * noise)))
-    start = min(start, len(edges) - 2)
-    edge, count = edges[start], max(float(longer[start]), noise)
-    laws, known = _tail_laws(), np.maximum(histogram[: start + 1], 0.0)
-    expected = -count * np.diff(laws[:, : 4 * (len(edges) - start) : 4], append=0.0)  # an edge is four times further
-    variance = noise**2 + expected + (_TAIL_FIT * expected) ** 2
-    fit = -(np.square(histogram[start + 1 :] - expected) / variance + np.log(variance)).sum(axis=1) / 2
-    weights = np.exp(fit - fit.max()) / np.exp(fit - fit.max()).sum()
-    lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), _TIMES[_TIMES * edge <= _FARTHEST]
+    start, count, _, weights = tails(np.array(FINE_EDGES), histogram, noise)
+    edge, laws, known = FINE_EDGES[start], tail_laws(), np.maximum(histogram[: start + 1], 0.0)
+    lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= _FARTHEST]
 
     def beyond(power: int) -> Floats:
         """Return Σ (ℓᵏ − clipᵏ)⁺ by law and clip."""

@@ -20,15 +20,15 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_scalar
+from ndis._validate import Floats, as_adjacency, as_choice, as_scalar
 from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
-from ndis.learn._estimator import INTERCEPT_SHARE, RoundsEstimator, calibrated, one_of
+from ndis.learn._estimator import calibrated
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._releases import PLACE_SHARES, RoundReleases
+from ndis.learn._releases import INTERCEPT_SHARE, PLACE_SHARES, RoundReleases
 from ndis.learn._solver import EDGES, EVIDENCE, FIRST_CLIP, NOISE_SHARE, Unshrunk, evidence, next_clip, shrunk, unshrunk
-from ndis.learn._summary import CoefficientTable
+from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
 from ndis.mechanisms.releases import GaussianRelease
@@ -36,8 +36,6 @@ from ndis.mechanisms.rounds import GaussianRounds
 from ndis.models import BohningLogistic
 from ndis.models.exact_solve import Release
 from ndis.noise.bits import random_bits
-
-__all__ = ["GradientReleases", "PrivateLogisticRegression", "calibrated_gradients", "fit_gradients"]
 
 METHODS = ("rounds", "mean", "posterior")
 
@@ -158,7 +156,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         if schema is not None and self.classes is not None:
             raise ParameterError("classes", "be left out with a schema, whose target has classes", self.classes)
         classes = self.classes if schema is None else schema.classes
-        one_of("method", self.method, METHODS)
+        as_choice("method", self.method, METHODS)
         adjacency, several = as_adjacency(self.adjacency), self.method == "rounds"
         if several:
             for name in ("l2_penalty", "max_records"):

@@ -12,8 +12,6 @@ from ndis.data.schema.columns import Boolean, Category
 from ndis.errors import ParameterError
 from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds, chosen_shares
 
-__all__ = ["plan_regression"]
-
 _RANGE_IN_SPREADS = 6.0  # the range of a number over its assumed standard deviation
 _CLIP = 4.5  # the last clip over the root mean square of terms, for normal errors, with what the clip may take
 _LONG = 2.0  # the bound of rows in the Gram matrix, over the root of their mean squared norm

@@ -25,11 +25,6 @@ from ndis.gram.sums import RecordSums, TermSums
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
-__all__ = [
-    "BELOW", "BINS", "INTERCEPT_SHARE", "PLACE_SHARES", "Coordinates", "PublicRanges", "RoundReleases", "last_shape",
-    "nearer",
-]  # fmt: skip
-
 # The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
 # loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
 INTERCEPT_SHARE = 0.5
@@ -432,15 +427,13 @@ class RoundReleases:
         """Release a matrix; with the standard deviation of its diagonal's noise."""
         sample = self.budget.release_matrix(index, gram, random_state=self.bits)
         noise = self.budget.matrix_noise(index, gram.layout.joint_norm_bound_squared)
-        self._note(sample, release=name, norm_bound=gram.layout.joint_norm_bound, noise_std=noise)
-        return np.asarray(sample.values, dtype=np.float64), noise
+        return self._noted(sample, release=name, norm_bound=gram.layout.joint_norm_bound, noise_std=noise)
 
     def _total(self, index: int, sums: TermSums, name: str) -> tuple[Floats, float]:
         """Release a sum of clipped terms; with the standard deviation of its noise."""
         sample = self.budget.release_sum(index, sums, random_state=self.bits)
         noise = self.budget.sum_noise(index, clip=sums.clip)
-        self._note(sample, release=name, clip=sums.clip, noise_std=noise)
-        return np.asarray(sample.values, dtype=np.float64), noise
+        return self._noted(sample, release=name, clip=sums.clip, noise_std=noise)
 
     def _histogram(self, index: int, sums: TermSums) -> tuple[Floats, float]:
         """Release the histogram of the lengths of the terms; one record replaced moves it by √2."""
@@ -461,17 +454,18 @@ class RoundReleases:
     def _counts(self, index: int, values: Any, *, squared_reach: Any, name: str) -> tuple[Floats, float]:
         sample = self.budget.release_count(index, values, squared_reach=squared_reach, random_state=self.bits)
         noise = self.budget.count_noise(index, squared_reach=squared_reach)
-        self._note(sample, release=name, noise_std=noise)
-        return np.asarray(sample.values, dtype=np.float64), noise
+        return self._noted(sample, release=name, noise_std=noise)
 
     @property
     def _replaced(self) -> Fraction:
         """Return the factor by which a replaced record multiplies the squared reach of one that comes or goes."""
         return Fraction(1 if self.budget.adjacency == "add-remove" else 2)
 
-    def _note(self, sample: Any, **entry: Any) -> None:
+    def _noted(self, sample: Any, **entry: Any) -> tuple[Floats, float]:
+        """Log a release for the receipt; return it with its noise."""
         self.private = self.private and sample.private
         self.log.append({**entry, "grid": sample.grid})
+        return np.asarray(sample.values, dtype=np.float64), entry["noise_std"]
 
     def receipt(self, **public: Any) -> Receipt:
         """Make the receipt: the guarantee, with the budget, the bounds in ``public`` and every release."""

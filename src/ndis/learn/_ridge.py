@@ -12,14 +12,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
 from ndis.data import Rows, Table
-from ndis.data.table import Groups, Parts, Wanted
+from ndis.data.table import Groups, Parts
 from ndis.errors import ParameterError
-from ndis.learn._estimator import INTERCEPT_SHARE, PrivateEstimator, Scored, calibrated, stated_bound
+from ndis.learn._estimator import PrivateEstimator, Scored, calibrated, stated_bound
+from ndis.learn._releases import INTERCEPT_SHARE
 from ndis.mechanisms.gram import GramRelease
 from ndis.mechanisms.projection import RandomProjection, default_sketch_size
 from ndis.mechanisms.releases import ProjectionRelease
-
-__all__ = ["TARGET_SHARE", "PrivateRidge", "ridge_from_gram", "ridge_from_matrix", "sketching", "stated_records"]
 
 # Targets are scaled so that their bound is this multiple of `row_norm_bound`, whatever their unit. The noise is the
 # same in every column. So a target with a far larger bound would drown the rows, and one with a far smaller bound would
@@ -156,12 +155,8 @@ def _scaled(rows: Rows, scale: float) -> Rows:
                 scaled = np.asarray(values, dtype=np.float64) * scale
             yield features, scaled
 
-    def cells(wanted: Wanted) -> Iterator[list[Any]]:
-        for block in map(np.hstack, read(rows.groups)):
-            yield [block[:, i] for i, _ in wanted]
-
     kinds = (frozenset({"number"}),) * sum(rows.widths)
-    return Table(kinds, cells, read, rows.names, target_width=rows.widths[1], device=rows.table.device).matrix()
+    return Table(kinds, None, read, rows.names, target_width=rows.widths[1], device=rows.table.device).matrix()
 
 
 def ridge_from_gram(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -9,12 +11,11 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from ndis._validate import Floats
-from ndis.data import Rows, open_rows
+from ndis.data import Rows, Table
 from ndis.data.cells import kind_of, numbers, text_objects
 from ndis.data.memory import column_table, no_mask, target_table
+from ndis.data.table import Groups, Parts, pick, same_length
 from ndis.errors import ParameterError
-
-__all__ = ["as_array", "private_rows", "private_targets", "weighted_rows"]
 
 
 def private_rows(estimator: Any, X: Any) -> Any:
@@ -80,35 +81,45 @@ def weighted_rows(
 ) -> Rows:
     """Return rows (with the constant as a last column) and targets, times √weight; NaN where a weight is not positive.
 
-    Rows and targets count from their origins.
+    Rows and targets count from their origins. Nothing is read before the first use.
 
     Every operation is elementwise, so a record's numbers depend on that record only.
 
+    >>> from ndis.data import open_rows
     >>> x, y = weighted_rows(open_rows((np.ones((2, 1)), [1.0, 1.0])), [4.0, 0.0], bound=9.0, constant=0.5).arrays()
     >>> x.tolist(), y.tolist()
     ([[2.0, 1.0], [nan, nan]], [[2.0], [nan]])
     """
-    x, y = rows.arrays()
-    given = _numbers(weights)
-    if given.shape not in ((len(x),), ()):
-        raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
-    with np.errstate(all="ignore"):  # a warning would reveal something about the values
-        root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))
-        root = np.broadcast_to(root, (len(x),))[:, None]
-        x, y = x - origins[0], y - origins[1]
-        if constant is not None:
-            x = np.hstack([x, np.full((len(x), 1), constant)])
-        return open_rows((x * root, y * root))
+    read_weights, (features, targets) = _numbers(weights), rows.widths
+
+    @cache
+    def weighted() -> Floats:
+        (x, y), given = rows.arrays(), read_weights()
+        same_length((len(x), *given.shape))
+        with np.errstate(all="ignore"):  # a warning would reveal something about the values
+            root = np.sqrt(np.where(given > 0, np.minimum(given, bound), np.nan))
+            root = np.broadcast_to(root, (len(x),))[:, None]
+            ends = [] if constant is None else [np.full((len(x), 1), constant)]
+            return np.hstack([x - origins[0], *ends, y - origins[1]]) * root
+
+    def read(groups: Groups) -> Iterator[Parts]:
+        yield tuple(pick(weighted(), group) for group in groups)
+
+    kinds = (frozenset({"number"}),) * (features + (constant is not None) + targets)
+    return Table(kinds, None, read, target_width=targets).matrix()
 
 
-def _numbers(weights: Any) -> Floats:
-    """Return weights as float64, each cell read on its own; NaN where one is no number. Only a type can be refused."""
+def _numbers(weights: Any) -> Callable[[], Floats]:
+    """Return what reads weights as float64, each cell on its own; NaN where one is no number.
+
+    Only a type can be refused.
+    """
     if isinstance(weights, Real):
-        return np.asarray(float(weights))
+        return lambda: np.asarray(float(weights))
     given = as_array(weights)
     if getattr(given, "ndim", 1) != 1:
         raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")
     table = column_table(given)
     for kind in table.kinds[0] - {"number", "boolean", "cells", "objects", "texts"}:
         raise ParameterError("sample_weight", "hold real numbers", kind)
-    return np.concatenate([np.empty(0), *(numbers(block[:, 0]) for (block,) in table.read(((0,),)))])
+    return lambda: np.concatenate([np.empty(0), *(numbers(block[:, 0]) for (block,) in table.read(((0,),)))])

@@ -19,8 +19,6 @@ from ndis.data.opening import open_for
 from ndis.data.schema import Schema
 from ndis.errors import ParameterError
 
-__all__ = ["LinearModel", "SavedModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:

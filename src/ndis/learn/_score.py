@@ -28,12 +28,14 @@ from ndis.gram.accumulator import IntegerSum
 from ndis.learn._saved import LinearModel
 from ndis.ledger import pay
 from ndis.mechanisms.gaussian import GaussianMechanism
+from ndis.mechanisms.mechanism import Receipt
 from ndis.noise.bits import random_bits
 
-__all__ = ["score_privately", "split_records"]
-
 _NUMBER = ("R²", "root mean square error", "mean error")
+_NUMBER_ENDS = np.array([-np.inf, 0.0, -np.inf]), np.array([1.0, np.inf, np.inf])
 _CLASS = ("accuracy", "AUC", "observed less predicted share")
+_CLASS_ENDS = np.array([0.0, 0.0, -1.0]), np.ones(3)
+_UNKNOWN = np.full(3, np.nan), np.full(3, np.inf)
 _BINS = 32  # per class, of predicted probabilities
 _BITS = 15  # a sum lies on the grid 2⁻¹⁵
 _FILTERED = ("polars", "pyarrow")  # they take rows by a method
@@ -131,7 +133,7 @@ def score_privately(
     schema, classes = fitted.schema, len(fitted.schema.classes)
     if classes not in (0, 2):
         raise ParameterError("model", "predict a number or two classes", f"{classes} classes")
-    z = quantile_of(level)
+    quantile_of(level)  # refuses a level that is none
     alone, replaced = (Fraction(1), Fraction(2)) if classes else (Fraction(61, 16), Fraction(8))
     bound = root_up(alone if as_adjacency(adjacency) == "add-remove" else replaced)
     mechanism = GaussianMechanism.calibrated(epsilon=epsilon, delta=delta, sensitivity=bound, adjacency=adjacency)
@@ -153,11 +155,16 @@ def score_privately(
             units = np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
             exact = ExactArray(exact.numerators * units, 2 << (2 * _BITS))
         release = mechanism.release(exact, random_state=random_state)
-        rows = score(release.values, mechanism.noise_std, z, fitted)
-        index, notes = [(name,) for name in rows], (release.receipt.words,)
-        return StatisticTable.of("Scores", ("name",), index, list(rows.values()), level, notes, receipt=release.receipt)
+        return _table(score(release.values, mechanism.noise_std, fitted), bool(classes), level, release.receipt)
 
     return pay(mechanism, make, ledger=ledger, slot=slot, random_state=random_state)
+
+
+def _table(scores: tuple[Floats, Floats], classes: bool, level: float, receipt: Receipt) -> StatisticTable:
+    """Return released scores with their errors as a table."""
+    names, ends = (_CLASS, _CLASS_ENDS) if classes else (_NUMBER, _NUMBER_ENDS)
+    index, notes = [(name,) for name in names], [receipt.words]
+    return StatisticTable.normal("Scores", ("name",), index, scores, level, notes, ends, receipt=receipt)
 
 
 def _histogram(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
@@ -176,7 +183,7 @@ def _sums(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
     return np.array([len(y), y.sum(), (y * y).sum(), e.sum(), (e * e).sum()]).astype(np.int64)
 
 
-def _number_scores(values: Floats, noise: float, z: float, fitted: LinearModel) -> dict[str, Any]:
+def _number_scores(values: Floats, noise: float, fitted: LinearModel) -> tuple[Floats, Floats]:
     half = fitted.schema.target_scale()[1]
 
     def statistics(v: Floats) -> Floats:
@@ -186,24 +193,21 @@ def _number_scores(values: Floats, noise: float, z: float, fitted: LinearModel) 
 
     records = values[0] / 0.75
     if not (records > 4.0 * noise / 0.75 and values[4] > 0 and 2 * values[2] * records > values[1] ** 2):
-        return dict.fromkeys(_NUMBER, (math.nan, math.inf, -math.inf, math.inf))
+        return _UNKNOWN
     estimates = statistics(values)
     steps = np.eye(5) * noise * 1e-3
     slopes = np.array([statistics(values + step) - statistics(values - step) for step in steps]) / (2e-3 * noise)
     r2, root = min(max(estimates[0], 0.0), 1.0), estimates[1]
     sampling = np.array([4.0 * r2 * (1.0 - r2) ** 2, root**2 / 2.0, root**2]) / records
-    errors = np.sqrt(noise**2 * (slopes**2).sum(axis=0) + sampling)
-    low = np.maximum(estimates - z * errors, [-math.inf, 0.0, -math.inf])
-    high = np.minimum(estimates + z * errors, [1.0, math.inf, math.inf])
-    return dict(zip(_NUMBER, np.stack([estimates, errors, low, high], axis=1), strict=True))
+    return estimates, np.sqrt(noise**2 * (slopes**2).sum(axis=0) + sampling)
 
 
-def _class_scores(values: Floats, noise: float, z: float, fitted: LinearModel) -> dict[str, Any]:
+def _class_scores(values: Floats, noise: float, fitted: LinearModel) -> tuple[Floats, Floats]:
     """Take three averages over bins: of what is right, of the area under the curve, and of class less probability."""
     zeros, ones = values[:_BINS], values[_BINS:]
     records, whole = float(values.sum()), noise * math.sqrt(2 * _BINS)
     if not (zeros.sum() > 2.0 * whole and ones.sum() > 2.0 * whole):
-        return dict.fromkeys(_CLASS, (math.nan, math.inf, -1.0, 1.0))
+        return _UNKNOWN
     middles = (np.arange(_BINS) + 0.5) / _BINS
     rows = []
     for each in (np.r_[middles < 0.5, middles > 0.5].astype(float), np.r_[-middles, 1.0 - middles]):
@@ -216,8 +220,5 @@ def _class_scores(values: Floats, noise: float, z: float, fitted: LinearModel) -
     slopes = np.r_[other / zeros.sum(), left / ones.sum()]
     error = noise**2 * float(slopes @ slopes) + max(float(slopes**2 @ values), 0.0)  # the second term is DeLong's
     rows.insert(1, (area, math.sqrt(error)))
-    ends = ((0.0, 1.0), (0.0, 1.0), (-1.0, 1.0))
-    return {
-        name: (v, e, max(v - z * e, a), min(v + z * e, b))
-        for name, (v, e), (a, b) in zip(_CLASS, rows, ends, strict=True)
-    }
+    scores, errors = np.array(rows).T
+    return scores, errors

@@ -55,19 +55,12 @@ import numpy as np
 from ndis._validate import Floats
 from ndis.describing.statistics import quantile_of
 
-__all__ = [
-    "EDGES", "EVIDENCE", "FIRST_CLIP", "NOISE_SHARE", "Preconditioner", "Round", "Unshrunk", "clip_bias", "combined",
-    "evidence",
-    "next_clip", "posterior_mean", "shrunk", "tail", "unshrunk",
-]  # fmt: skip
-
 # Chosen on five public data sets, and checked on four others and on scikit-learn's and statsmodels' (docs:
 # which-regression). Errors change little within a factor of 1.5 of each.
 EIGENVALUE_FLOOR = 0.5  # times s·√(2d), the largest eigenvalue of the noise
 MATRIX_SHARE = 0.5  # times s²/2: the part of the noise of Ã that its eigenvectors do not hold already
 NOISE_SHARE = 0.3  # times σ²: a prior with one variance for all directions shrinks the few with a signal too much
 EVIDENCE = 1.5  # a signal needs this much log-likelihood before a prediction other than the centre is made
-GROWTH = 2.0  # the coefficients may grow by this factor per round: clipped terms cannot correct a far larger step
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
 EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
@@ -198,9 +191,8 @@ def combined(theta: Floats, variances: Floats, at: Floats, *, scale: float) -> t
 def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floats, matrix: Preconditioner) -> Floats:
     """Find a fixed point: the prediction is made at the solution, and the solution comes from the prediction."""
     scale = MATRIX_SHARE * matrix.noise**2 / 2
-    features = len(matrix.means)
-    spread = 1.0 + float(matrix.means @ matrix.means) / features
-    at, loose, most = theta[-1], 0.0, GROWTH * float(np.linalg.norm(theta[-1, :features]))
+    spread = 1.0 + float(matrix.means @ matrix.means) / len(matrix.means)
+    at, loose = theta[-1], 0.0
     for _ in range(_ITERATIONS):
         weights, away = combined(theta, variances, at, scale=scale)
         z = weights @ measured
@@ -214,18 +206,10 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
         if not evidence(rotated, matrix.values, alone * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
-        at = _with_constant(matrix.vectors @ mean, z, matrix)
-    size = float(np.linalg.norm(at[:features]))
-    if most and size > most:
-        at = _with_constant(at[:features] * (most / size), z, matrix)
+        at = matrix.vectors @ mean
+        if matrix.constant:  # whose coefficient goes with the slopes
+            at = np.append(at, z[-1] / matrix.count - float(matrix.means @ at))
     return np.asarray(at)
-
-
-def _with_constant(slopes: Floats, z: Floats, matrix: Preconditioner) -> Floats:
-    """Return θ with the constant's coefficient that goes with the slopes."""
-    if not matrix.constant:
-        return slopes
-    return np.append(slopes, z[-1] / matrix.count - float(matrix.means @ slopes))
 
 
 def _likelihoods(z: Floats, values: Floats, noise: float) -> Floats:

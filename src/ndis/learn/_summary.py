@@ -1,20 +1,31 @@
-"""Show a fit in rounds: its coefficients with errors and intervals, and what is worth a note."""
+"""Fits in rounds: what they have in common, and a summary with errors, intervals and what is worth a note."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats
+from ndis._validate import Floats, as_adjacency, as_size
+from ndis.data.schema import Category
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
+from ndis.errors import ParameterError
+from ndis.learn._estimator import PrivateEstimator, Scored
+from ndis.learn._releases import Coordinates, PublicRanges, RoundReleases
+from ndis.mechanisms.mechanism import Receipt, announce
+from ndis.mechanisms.rounds import GaussianRounds
+from ndis.profile import PrivacyProfile
 
-__all__ = ["CoefficientTable", "Summarized"]
+R = TypeVar("R", bound=RoundReleases)
+T = TypeVar("T")
+_MOST_ROUNDS = 20  # more would leave nothing to the last one
 
 _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
@@ -94,12 +105,103 @@ class CoefficientTable(StatisticTable):
         return self.notes
 
 
-class Summarized:
-    """Estimators with an estimate without shrinkage have a summary, and a page for readers."""
+@lru_cache(maxsize=64)
+def _profile(budget: GaussianRounds) -> PrivacyProfile:
+    """Return the guarantee of a budget, which is public, so it may be kept."""
+    return budget.profile()
 
-    if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any: ...  # what `RoundsEstimator` has
+@dataclass(kw_only=True, eq=False, repr=False)
+class RoundsEstimator(Scored, PrivateEstimator):
+    """Estimators that learn in rounds have these parameters, and an estimate without shrinkage for intervals."""
+
+    row_norm_bound: float | None = None
+    adjacency: str = "add-remove"
+    fit_intercept: bool = True
+    rounds: int = 6
+
+    def _checked_rounds(self, *, several: bool = True) -> int:
+        rounds = as_size("rounds", self.rounds)
+        if several and not 2 <= rounds <= _MOST_ROUNDS:
+            raise ParameterError("rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
+        return rounds
+
+    def _public(self) -> dict[str, Any]:
+        """Return the public numbers that every budget of rounds depends on."""
+        return {**self._budget(), "adjacency": as_adjacency(self.adjacency)}
+
+    def _release(self, releases: R, fit: Callable[[R], T], **public: Any) -> T:
+        """Make all releases of a fit, paid for together, and keep their guarantee."""
+        budget = releases.budget
+        learnt: list[T] = []
+
+        def make() -> Receipt:
+            announce(budget)
+            learnt.append(fit(releases))
+            return releases.receipt(**public)
+
+        self.receipt_ = self._paid(budget, make, random_state=releases.bits)
+        self.mechanism_, self.profile_ = budget, _profile(budget)
+        return learnt[0]
+
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Compute confidence intervals of the coefficients of the population, intercept left out.
+
+        They are around the estimate without shrinkage and count the noise of privacy and of sampling, and of a linear
+        regression also what clipping may have taken. If the noise hides a direction of the features, they assume that
+        coefficients along it are about as large as along the others (docs: which-regression). For a logistic
+        regression, which needs `intervals`, the model is assumed to hold.
+
+        Returns
+        -------
+        (features, 2) array, or (targets, features, 2)
+        """
+        self._check_intervals()
+        intervals: Floats = self.estimate_.interval(self.n_features_in_, level)
+        return intervals[0] if self._one_output else intervals
+
+    # ------------------------------------------------------------------ coordinates and units
+
+    def _public_ranges(self, *, targets: int, target_bound: float = 1.0) -> PublicRanges:
+        """Say what is public about encoded rows."""
+        schema, bound, centred = self._schema(), self._row_bound(), bool(self.fit_intercept)
+        features = self.n_features_in_
+        origin, target_origin = np.zeros(features), np.zeros(targets)
+        values: tuple[tuple[float, float] | None, ...] = (None,) * features
+        if schema is None:
+            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
+        kept = self._kept_columns(schema)
+        every = [pair for column in schema.columns.values() for pair in column.two_values()]
+        values = (*(every[i] for i in kept), *values[len(kept) :])
+        if not centred:  # through zero in the users' units
+            centre, half_width = schema.scales()
+            origin[: len(kept)] = (-centre / half_width)[kept]
+            target_origin[:] = -schema.target_scale()[0] / schema.target_scale()[1]
+        return PublicRanges(1.0, bound, target_bound, origin, target_origin, values, centred)
+
+    def _units(self, here: Coordinates, column: float | None) -> tuple[Floats, Floats]:
+        """Find (A, b) with A·θ + b in the units of the data, for θ in the coordinates of a fit; b by target."""
+        own = here.units(column)
+        matrix, shift = self._in_units(*own)
+        return matrix[: len(own[0])], shift[: len(own[0])]  # without an intercept the line goes through zero
+
+    @property
+    def baseline_(self) -> dict[str, str]:
+        """Return the value that others of a category are compared with; empty if every value has a coefficient."""
+        schema = self._schema()
+        if schema is None or not self._against_first_category:
+            return {}
+        return {name: column.texts[0] for name, column in schema.columns.items() if isinstance(column, Category)}
+
+    @property
+    def _one_output(self) -> bool:
+        """Say if intervals have no dimension for outputs."""
+        return True
+
+    def _check_intervals(self) -> None:
+        check_is_fitted(self)
+
+    # ------------------------------------------------------------------ summary and page
 
     def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
         self._check_intervals()

@@ -38,7 +38,7 @@ def exact_inverse(matrix: ExactArray) -> ExactArray:
 
 
 def posterior(
-    among: NDArray[Any], across: NDArray[Any], queries: NDArray[Any], labels: NDArray[Any], noise: Fraction
+    among: NDArray[Any], across: NDArray[Any], queries: NDArray[Any] | None, labels: NDArray[Any], noise: Fraction
 ) -> tuple[ExactArray, ExactArray]:
     """Compute mean and covariance of Gaussian process regression, exactly (def:gpr-gaussian-output):
 
@@ -47,7 +47,7 @@ def posterior(
     Parameters
     ----------
     among, across, queries : integer arrays (n, n), (n, q), (q, q)
-        K, K⋆ and K⋆⋆, in units of the kernel grid.
+        K, K⋆ and K⋆⋆, in units of the kernel grid. Without K⋆⋆ the covariance is that of a mean before noise: zero.
     labels : (n,) integer array
         y, in units of the label grid.
     noise : Fraction
@@ -64,26 +64,16 @@ def posterior(
     >>> mean.to_float(), covariance.to_float()
     (array([2.]), array([[0.33333333]]))
     """
-    n, q = across.shape
-    if n == 0:
-        return ExactArray(np.zeros(q, dtype=object)), ExactArray(queries)
-    product = _scaled(fmpq_mat(fmpz_mat(across.T.tolist())) * _solved(among, across, labels, noise), Fraction(1))
-    N, denominator = product.numerators, product.denominator
-    return ExactArray(N[:, q].copy(), denominator), ExactArray(queries * denominator - N[:, :q], denominator)
-
-
-def posterior_mean(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> ExactArray:
-    """Compute only the mean of `posterior`: one solve in place of one per query point.
-
-    >>> one = np.array([[1]], dtype=object)
-    >>> posterior_mean(one, one, np.array([3], dtype=object), Fraction(1, 2)).to_float()
-    array([2.])
-    """
-    n, q = across.shape
-    if n == 0:
-        return ExactArray(np.zeros(q, dtype=object))
-    weights = _scaled(_solved(among, across[:, :0], labels, noise), Fraction(1))
-    return ExactArray(across.T @ weights.numerators[:, 0], weights.denominator)
+    (n, q), drawn = across.shape, queries is not None
+    mean, product, denominator = np.zeros(q, dtype=object), np.zeros((q, q), dtype=int).astype(object), 1
+    if n:
+        solved = _solved(among, across if drawn else across[:, :0], labels, noise)
+        both = _scaled(fmpq_mat(fmpz_mat(across.T.tolist())) * solved, Fraction(1))
+        mean, product, denominator = both.numerators[:, -1].copy(), both.numerators[:, :-1], both.denominator
+    covariance = (
+        covariance_before_noise(q) if queries is None else ExactArray(queries * denominator - product, denominator)
+    )
+    return ExactArray(mean, denominator), covariance
 
 
 def _solved(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> Any:

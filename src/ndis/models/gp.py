@@ -25,7 +25,7 @@ from ndis._validate import Floats, as_choice, as_floats, as_not_negative, as_one
 from ndis.errors import ParameterError
 from ndis.mechanisms.lifted import noisy_pair
 from ndis.mechanisms.mechanism import Attained
-from ndis.models.exact_solve import Release, covariance_before_noise, posterior, posterior_mean
+from ndis.models.exact_solve import Release, posterior
 from ndis.models.gp_bounds import derived_tolerance, largest_eigenvalue, mean_leverage, ratios_and_leverages
 from ndis.models.records import read_records
 from ndis.pair import GaussianPair
@@ -199,10 +199,7 @@ class GaussianProcess:
             among, across = self._kernel_matrix(x, x), self._kernel_matrix(x, self.query)
         noise = Fraction(self.noise_variance) / self._grid
         per_label = Fraction(self.label_bound) / 2**_LABEL_BITS
-        if self.release == "mean":
-            mean = _times(posterior_mean(among, across, labels, noise), per_label)
-            return mean, covariance_before_noise(len(self.query))
-        mean, covariance = posterior(among, across, self._prior, labels, noise)
+        mean, covariance = posterior(among, across, None if self.release == "mean" else self._prior, labels, noise)
         return _times(mean, per_label), _times(covariance, self._grid)
 
     def _kernel_matrix(self, left: Floats, right: Floats) -> NDArray[Any]:

@@ -13,10 +13,8 @@ For each there is a positive semidefinite k with |k̂(a, b) − k(a, b)| ≤ ρ�
 holds for all points of p coordinates within ±`point_bound`. With u = 2⁻⁵³, and NumPy's exp and power within 32u:
 
     constant, white             ρ = 0
-    RBF, Matérn (½, 1½, 2½, ∞)  ρ = (p + 64)u           rational quadratic       ρ = (p + 64 + 2·alpha)u
-    dot product                 ρ = (p + 4)u
+    RBF, Matérn (½, 1½, 2½, ∞)  ρ = (p + 64)u           dot product              ρ = (p + 4)u
     sum                         ρ = max(ρ₁, ρ₂) + 2u    product                  ρ = ρ₁ + ρ₂ + ρ₁ρ₂ + 2u
-    power n                     ρ = (1 + ρ₁)ⁿ − 1 + 40u
 
 α covers underflow. The proof is in docs/models.md. Kernels of other types, and classes derived from these, are unknown.
 """
@@ -49,8 +47,6 @@ _UNDERFLOW = 2.0**-500
 _LEAST = 2.0**-40  # the least tolerance, times the bound on variances: far more than most kernels need
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**100  # parameters and coordinates lie between them
 _WIDEST = 2.0**900  # M is at most this: nothing overflows
-_COARSEST = 2.0**-10  # ρ is at most this
-_HIGHEST_POWER = 64
 
 
 @lru_cache(maxsize=64)
@@ -179,7 +175,7 @@ def kernel_error(kernel: Any, *, features: int, point_bound: float) -> KernelErr
     if type(kernel).__module__ != "sklearn.gaussian_process.kernels" or not point_bound <= _LARGEST:
         return None
     error = _known(kernel, features, point_bound)
-    return error if error is not None and error.largest <= _WIDEST and error.relative <= _COARSEST else None
+    return error if error is not None and error.largest <= _WIDEST else None
 
 
 def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_variance_bound: float) -> float:
@@ -201,8 +197,7 @@ def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_v
     if error is None:
         rule = "be stated for a kernel whose rounding errors are not known"
         remedy = "state a bound that you can prove for all points within point_bound, or use RBF, Matern (nu 0.5, 1.5, "
-        remedy += "2.5 or inf), RationalQuadratic, DotProduct, ConstantKernel, WhiteKernel, their sums, products, "
-        remedy += "whole powers"
+        remedy += "2.5 or inf), DotProduct, ConstantKernel, WhiteKernel, their sums, products"
         raise ParameterError("kernel_tolerance", rule, None, remedy)
     # variances are at most L up to the same errors, so ρ√(k(a, a)k(b, b)) + α is below twice ρL + α
     return max(_LEAST * prior_variance_bound, 2 * (error.relative * prior_variance_bound + error.absolute))
@@ -210,13 +205,11 @@ def derived_tolerance(kernel: Any, *, features: int, point_bound: float, prior_v
 
 def _float_constants(kernel: Any) -> None:
     """Turn the constants of a kernel into floats, in place. Integers would overflow."""
-    from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, KernelOperator
+    from sklearn.gaussian_process.kernels import ConstantKernel, KernelOperator
 
     if isinstance(kernel, KernelOperator):
         _float_constants(kernel.k1)
         _float_constants(kernel.k2)
-    elif isinstance(kernel, Exponentiation):
-        _float_constants(kernel.kernel)
     elif isinstance(kernel, ConstantKernel) and type(kernel.constant_value) is int:
         kernel.constant_value = float(kernel.constant_value)
 
@@ -233,18 +226,12 @@ def _known(kernel: Any, p: int, point_bound: float) -> KernelError | None:
         scales = np.ravel(kernel.length_scale).tolist()
         if all(_between(_SMALLEST, scale) for scale in scales):
             return KernelError((p + 64) * _UNIT, _UNDERFLOW, 1.0)
-    if kind is sk.RationalQuadratic and _between(_SMALLEST, kernel.alpha) and _between(_SMALLEST, kernel.length_scale):
-        return KernelError((p + 64 + 2 * kernel.alpha) * _UNIT, _UNDERFLOW, 1.0)
     if kind is sk.DotProduct and _between(0.0, kernel.sigma_0):
         return KernelError((p + 4) * _UNIT, _UNDERFLOW, p * point_bound**2 + kernel.sigma_0**2)
     if kind in (sk.Sum, sk.Product):
         both = [kernel_error(each, features=p, point_bound=point_bound) for each in (kernel.k1, kernel.k2)]
         if both[0] is not None and both[1] is not None:
             return (_sum if kind is sk.Sum else _product)(both[0], both[1])
-    if kind is sk.Exponentiation:
-        base = kernel_error(kernel.kernel, features=p, point_bound=point_bound)
-        if base is not None and kernel.exponent in range(1, _HIGHEST_POWER + 1):
-            return _power(base, int(kernel.exponent))
     return None
 
 
@@ -261,11 +248,3 @@ def _product(one: KernelError, other: KernelError) -> KernelError:
     relative = one.relative + other.relative + one.relative * other.relative + 2 * _UNIT
     crossed = one.absolute * (2 * other.largest + other.absolute) + 2 * other.absolute * one.largest
     return KernelError(relative, 2 * crossed + _UNDERFLOW, one.largest * other.largest)
-
-
-def _power(base: KernelError, n: int) -> KernelError:
-    relative = math.expm1(n * math.log1p(base.relative)) + 40 * _UNIT
-    widest = 2 * base.largest + base.absolute
-    if widest > _WIDEST ** (1 / n):
-        return KernelError(relative, math.inf, math.inf)
-    return KernelError(relative, 2 * n * base.absolute * widest ** (n - 1) + _UNDERFLOW, base.largest**n)

@@ -209,7 +209,7 @@ def test_terms_of_a_number_are_for_regressions_only():
 
 
 def test_a_hidden_ratio_has_the_whole_range():
-    estimate, error, low, high = ratio(3.0, 5.0, noise=10.0, count_noise=10.0, variance=0.1, z=2.0, ends=(-1.0, 1.0))
+    estimate, error, low, high = ratio(3.0, 5.0, own=100.5, below=100.0, z=2.0, ends=(-1.0, 1.0))
     assert np.isnan(estimate)
     assert np.isinf(error)
     assert (low, high) == (-1.0, 1.0)
@@ -229,6 +229,33 @@ def test_errors_of_moments_are_those_of_a_simulation(seed):
         values.append((moments.covariance[0, 1], moments.covariance[0, 0], correlation))
         errors.append((moments.covariance_error(0, 1), moments.covariance_error(0, 0), error))
     assert np.allclose(np.std(values, axis=0), np.median(errors, axis=0), rtol=0.15)
+
+
+def test_errors_are_those_of_many_releases():
+    """A column far inside its range has the errors that releases show, also beside one with a long tail."""
+    schema, scores, held, lengths = ndis.Schema({"age": (0, 100), "cost": (0, 50_000), "yes": bool}), [], [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        age, cost = rng.normal(50, 15, 6000), 1000 * rng.lognormal(0, 1, 6000)
+        table = {"age": age, "cost": cost, "yes": rng.random(6000) < 0.2}
+        d = ndis.describe(table, schema=schema, epsilon=1.0, delta=1e-6, random_state=seed)
+        found = d.variances().to_frame().loc[["age", "yes"]]
+        scores.append((found.estimate - [225.0, 0.16]) / found.standard_error)
+        ((_, _, low, high),) = d.quantiles("age", [0.5]).rows()
+        held.append(low <= 50.0 <= high)
+        lengths.append(high - low)
+    assert np.all(np.sqrt(np.mean(np.square(scores), axis=0)) > 0.75)
+    assert np.all(np.sqrt(np.mean(np.square(scores), axis=0)) < 1.25)
+    assert np.mean(held) >= 0.9
+    assert np.median(lengths) < 4.2
+
+
+def test_the_interval_of_a_quantile_holds_the_whole_bin_of_a_frequent_value():
+    """Nothing tells where in its bin a value lies that a third of the records have."""
+    table = {"answer": np.repeat([1.0, 2.03, 3.0], 2000)}
+    d = ndis.describe(table, schema=ndis.Schema({"answer": (0, 5)}), epsilon=1.0, delta=1e-6, random_state=3)
+    ((_, _, low, high),) = d.quantiles("answer", [0.5]).rows()
+    assert low <= 2.03 <= high < 3.0
 
 
 def test_dates_are_shown_as_dates():

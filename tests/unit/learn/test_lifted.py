@@ -115,7 +115,7 @@ class TestLogistic:
         assert mean.mechanism_.noise_variance < 0.95 * draw.mechanism_.noise_variance
         assert mean.receipt_.parameters["model"]["release"] == "mean"
         assert draw.receipt_.parameters["model"]["release"] == "draw"
-        with pytest.raises(ParameterError, match="method must be one of rounds, mean, posterior"):
+        with pytest.raises(ParameterError, match="method must be 'rounds', 'mean' or 'posterior'"):
             PrivateLogisticRegression(**given, method="map").fit(x, y)
 
     def test_the_paper_needs_more_noise(self, records, seeded):

@@ -13,7 +13,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
+import ndis
 from helpers.estimators import Untouchable, keeps_conventions
+from ndis.data import Rows, Table
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLinearRegression
 from ndis.mechanisms.mechanism import Receipt
@@ -244,6 +246,17 @@ class TestWeights:
         with pytest.raises(ParameterError, match=r"^sample_weight must hold real numbers; got dtype"):
             model(weight_bound=1.0).fit(*records, sample_weight=np.ones(3000, dtype=complex))
 
+    def test_nothing_is_read_before_the_ledger_reserves(self, records, tmp_path, monkeypatch):
+        """A refused budget reads no row and no weight."""
+        ndis.Ledger.create(tmp_path / "b.db", epsilon=0.1, delta=1e-6, kind="shifts")
+        estimator = model(weight_bound=1.0, ledger=tmp_path / "b.db", random_state=None)
+        monkeypatch.setattr(Rows, "arrays", lambda *_, **__: pytest.fail("rows were read"))
+        monkeypatch.setattr(Table, "read", lambda *_, **__: pytest.fail("weights were read"))
+        with pytest.raises(ndis.BudgetError):
+            estimator.fit(*records, sample_weight=np.ones(3000))
+        with pytest.raises(ParameterError, match="equal length"):
+            estimator.fit(*records, sample_weight=np.ones(2999))
+
     def test_shape_is_checked_without_telling_sizes(self, records):
         with pytest.raises(
             ParameterError, match=r"^sample_weight must have one weight per row, in one dimension; got 2"
@@ -299,7 +312,7 @@ class TestIntervals:
         assert ((new[:, 0] < y) & (y < new[:, 1])).mean() == pytest.approx(0.95, abs=0.03)
         np.testing.assert_allclose(mean.mean(axis=1), x @ fitted.estimate_.theta[:3, 0] + fitted.estimate_.theta[3, 0])
         np.testing.assert_allclose(fitted.predict_interval(sparse.csr_array(x[:5])), mean[:5])
-        with pytest.raises(ParameterError, match=r"^kind must be one of mean, observation"):
+        with pytest.raises(ParameterError, match=r"^kind must be 'mean' or 'observation'"):
             fitted.predict_interval(x, kind="new")
 
     @pytest.mark.parametrize("level", [0.0, 1.0, np.nan, 95])

@@ -185,7 +185,7 @@ class TestMoments:
         assert model.mahalanobis(whole[:7]).shape == (7,)
         plain = PrivateCovariance(**BUDGET, schema=CLASSES).fit(whole)  # without collinear columns
         assert np.isfinite(plain.score(whole[:7], public=True))
-        with pytest.raises(ParameterError, match="kind must be one of covariance, correlation"):
+        with pytest.raises(ParameterError, match="kind must be 'covariance' or 'correlation'"):
             model.to_frame("other")
 
     def test_correlation_without_a_schema(self) -> None:
