@@ -11,7 +11,6 @@ import ndis
 from ndis import ParameterError, PrecisionError, PrivacyProfile
 from ndis._balls import precision
 from ndis.accountant.laws.allocation import AllocationStep
-from ndis.accountant.laws.allocation_balls import _FixedPoint
 from ndis.errors import NotPrivateWarning
 
 
@@ -161,11 +160,6 @@ def test_little_noise_and_two_bins_have_a_certificate_at_a_tiny_delta(order: Any
     box = profile.certify(epsilon, order=order)
     assert box.width <= 1e-6 * box.upper
     assert box.lower <= 1e-30 <= box.upper * (1 + 1e-6)
-
-
-def test_fixed_point_numbers_may_all_be_zero() -> None:
-    zeros, one = _FixedPoint.of([acb(0), acb(0)]), _FixedPoint.of([acb(1, 2)])
-    assert all(value.contains(acb(0)) and value.abs_upper() < 1e-12 for value in zeros.times(one, [0, 1]))
 
 
 def test_noise_out_of_reach_has_no_number() -> None:

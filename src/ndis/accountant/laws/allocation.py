@@ -28,12 +28,13 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from ndis._balls import Ball
 from ndis._search import quiet
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
-from ndis.accountant.laws.allocation_balls import AllocationBalls
+from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
 from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import ParameterError, PrecisionError
 
@@ -202,10 +203,12 @@ class Allocation(Law):
 
     def enclosed(self) -> BallLaw:
         """Return the law in balls. It has moments in the add order only."""
-        if self.remove:
-            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
         passes, noise = self.step.passes, self.step.noise_multiplier
-        return AllocationBalls(lambda: arb(passes).sqrt() / arb(noise), self.bins, self._log_moment)
+
+        def shift() -> Ball:
+            return arb(passes).sqrt() / arb(noise)
+
+        return EpochBalls(shift, self.bins, remove=True) if self.remove else AllocationBalls(shift, self.bins, self._log_moment)
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)
