@@ -48,18 +48,18 @@ from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
 
-_MOST_NODES = 20_000  # one rule has no more
+_MOST_NODES, _MOST_TERMS = 20_000, 4_000  # one rule has no more, for moments and for δ
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
 _LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  # c, and b/c − 1, that are tried
-_LADDER = (64.0, 112.0, 160.0, 256.0, 512.0)
+_LADDER = (64.0, 112.0, 160.0, 256.0)
 _FINE = 2.0**-50  # relative error of a δ
 _PLAN_BITS = 64
 _HALF_ANGLES = np.geomspace(0.7, 0.003, 20)
 _CROSSINGS = np.geomspace(0.3, 3000.0, 50)
 _LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 40), np.linspace(0.32, 1.0, 60)])
-_CELLS, _PIECE = 40, 32
+_CELLS, _MOST_CELLS, _PIECE, _MOST_LOSS = 40, 1500, 32, 600.0
 _LARGEST_TURN = 1.2
 
 
@@ -184,7 +184,7 @@ class EpochBalls(BallLaw):
     def delta(self, epsilon: float) -> Ball:
         """Enclose δ(ε) by an integral over one hyperbola (thm:allocation-epoch)."""
         log_k = epsilon if self.remove else -epsilon
-        for digits in _LADDER if math.fabs(epsilon) < _LADDER[-1] else ():
+        for digits in _LADDER if math.fabs(epsilon) < _MOST_LOSS else ():
             value = self._shortfall(log_k, digits)
             with precision(round(1.5 * (digits + math.fabs(epsilon))) + 64):
                 value = value - arb(log_k).expm1() if self.remove else value * arb(epsilon).exp()
@@ -241,12 +241,13 @@ class EpochBalls(BallLaw):
         w, terms = log_edge(half)
         far = np.where(terms > -digits - 5.0, w, 0.0).max(axis=0) * 1.2
         step = 2.0 * math.pi * half / np.maximum(digits + most + 5.0, 5.0)
-        i, j = np.unravel_index((far / step).argmin(), far.shape)
+        loss = np.maximum(most, 0.0) + plain + np.log(t * np.maximum(b, 1.0))
+        i, j = np.unravel_index((far / step * (digits + loss) ** 1.5).argmin(), far.shape)
         count = math.ceil(far[i, j] / step[i, j])
-        if not count < _MOST_NODES:
+        if not count < _MOST_TERMS:
             raise PrecisionError("one epoch needs too many nodes")
         contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), count)
-        return contour, float(max(most[i, j], 0.0) + plain[j]) + math.log(t * max(b[j], 1.0))
+        return contour, float(loss[i, j])
 
     def _excess(self, y: Ball, slope: int) -> Ball:
         """Bound E min(y²X²/2, slope·yX) for y ≥ 0."""
@@ -277,8 +278,10 @@ class EpochBalls(BallLaw):
         far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
         ends = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
         ends = [start, *ends[ends > start].tolist()]
-        total, todo = arb(0), list(pairwise(ends))
+        total, todo, tries = arb(0), list(pairwise(ends)), 0
         while todo:
+            if (tries := tries + 1) > _MOST_CELLS:
+                raise PrecisionError("the strip of an epoch is not resolved")
             low, high = todo.pop()
             value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
             if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle)):
