@@ -254,11 +254,8 @@ class Allocation(Law):
             # beyond an end of the table there is less than on its last piece, or nothing is known
             ends = np.abs(terms[:, : RULE[0].size]).sum(axis=1) + np.abs(terms[:, -RULE[0].size :]).sum(axis=1)
             known = 10.0 * ends < _LEAST_KNOWN * (1.0 + np.abs(terms).sum(axis=1))  # no bound may rest on less
-            c = points[some].real  # Jensen for W, or for its geometric mean
-            bound = 0.5 * self.shift**2 * c * (1.0 + (c if self.remove else c / self.bins)) - c * self.mean
-            value[some] = np.where(known, complex_log1p(excess), bound)
-            doubts = (wrong.sum(axis=1) + 10.0 * ends) / np.abs(1.0 + excess) + 4.0 * _UNIT * np.abs(value[some])
-            error[some] = np.where(known, doubts, 2.0)
+            value[some] = np.where(known, complex_log1p(excess), math.nan)
+            error[some] = (wrong.sum(axis=1) + 10.0 * ends) / np.abs(1.0 + excess) + 4.0 * _UNIT * np.abs(value[some])
         value[high] -= fall[high]
         error[high] = 2.0  # the value is only a bound
         return value, np.where(np.isfinite(value), error, math.inf)
