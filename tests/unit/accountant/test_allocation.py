@@ -185,11 +185,11 @@ def test_the_transform_of_a_lognormal_number_is_enclosed(noise: float, low: floa
     table = _Laplace(law, low, angle, 40.0)
     with precision(table.bits):
         values = table.at(z)
-    mu, (nodes, weights) = law.mu, np.polynomial.legendre.leggauss(4000)
+    mu, nodes = law.mu, np.linspace(-14.0, 14.0, 20_001)  # the trapezoid rule converges at once
     for place, value in zip(exact, values, strict=True):
         turn = np.angle(place) / mu
-        g = 14.0 * nodes - 1j * turn
-        plain = (14.0 * weights * np.exp(-0.5 * g * g - place * np.exp(mu * g - 0.5 * mu**2))).sum()
+        g = nodes - 1j * turn
+        plain = np.exp(-0.5 * g * g - place * np.exp(mu * g - 0.5 * mu**2)).sum() * 1.4e-3
         assert float(value.rad()) < 1e-16
         size = math.exp(0.5 * turn**2)
         assert abs(complex(value) - plain / math.sqrt(2.0 * math.pi)) < 1e-13 * size

@@ -207,7 +207,11 @@ class Allocation(Law):
         def shift() -> Ball:
             return arb(passes).sqrt() / arb(noise)
 
-        return EpochBalls(shift, self.bins, remove=True) if self.remove else AllocationBalls(shift, self.bins, self._log_moment)
+        return (
+            EpochBalls(shift, self.bins, remove=True)
+            if self.remove
+            else AllocationBalls(shift, self.bins, self._log_moment)
+        )
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)

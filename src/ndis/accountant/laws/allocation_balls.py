@@ -18,8 +18,8 @@ have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − �
 e^{(1+c)u − αy}, because E W = 1. Terms above u₁ fall like a power: w e^{−v} ≤ (b/e)^b v^{−b} w, and
 E W^{1−b} ≤ e^{(b−1)²μ²/2t + (b−1)μ²/2} for b ≥ 1, because W is at least the geometric mean of the X.
 
-**φ and φ₁ (thm:lognormal-laplace).** A trapezoid rule on a vertical line of their Mellin transforms is one polynomial in
-z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
+**φ and φ₁ (thm:lognormal-laplace).** A trapezoid rule on a vertical line of their Mellin transforms is one polynomial
+in z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
 
 **One epoch (thm:allocation-epoch).** E (k − W)₊ is an integral of e^{kz} φ(z/t)^t z⁻² over one hyperbola, in both
 orders. It needs no moments. Closed bounds of φ on the edges of a strip give its error.
@@ -148,13 +148,13 @@ class _Laplace:
 
 
 class _Contour(NamedTuple):
-    """Describe z = b + iℓ sinh(w + id) with nodes w = hn, n ≤ count."""
+    """Describe z = b + iℓ sinh(w + id) with nodes w = hn, n ≤ nodes."""
 
     b: float
     scale: float
     half: float
     step: float
-    count: int
+    nodes: int
 
 
 class EpochBalls(BallLaw):
@@ -225,8 +225,8 @@ class EpochBalls(BallLaw):
         scale = 0.95 * b / np.sin(2.0 * half)
 
         def excess(y: Floats, slope: float) -> Floats:
-            g = (np.log(2.0 * slope / y) + 0.5 * mu**2) / mu
-            return 0.5 * y * y * math.exp(mu**2) * scipy.special.ndtr(g - 2.0 * mu) + slope * y * scipy.special.ndtr(mu - g)
+            g, tail = (np.log(2.0 * slope / y) + 0.5 * mu**2) / mu, scipy.special.ndtr
+            return np.asarray(0.5 * y * y * math.exp(mu**2) * tail(g - 2.0 * mu) + slope * y * tail(mu - g))
 
         def log_edge(angle: Floats) -> tuple[Floats, Floats]:
             lift = 0.5 * t * (angle / mu) ** 2
@@ -279,8 +279,8 @@ class EpochBalls(BallLaw):
         b, scale = contour.b, contour.scale
         lift = self.bins * (arb(angle) / self.shift) ** 2 / 2
         far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
-        ends = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
-        ends = [start, *ends[ends > start].tolist()]
+        grid = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
+        ends = [start, *grid[grid > start].tolist()]
         total, todo, tries = arb(0), list(pairwise(ends)), 0
         while todo:
             if (tries := tries + 1) > _MOST_CELLS:
