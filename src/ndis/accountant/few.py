@@ -55,7 +55,7 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
 
 
 def one_step(law: Law, e: float) -> tuple[float, float]:
-    """Return log δ(ε) of one step and its error: from its enclosure, or from the density of an epoch that reaches it."""
+    """Return log δ(ε) of one step and its error, from its enclosure or from the density of an epoch."""
     if isinstance(law, Allocation) and (known := law.log_delta(e))[1] < math.inf:
         return known
     with precision(_BITS), suppress(PrecisionError):

@@ -85,7 +85,7 @@ class _Laplace:
 
     def __init__(self, law: EpochBalls, low: float, angle: float, deep: float) -> None:
         mu, self.bins = law.mu, law.bins
-        margin = min(0.5, 3.0 * mu)  # of the turn that bounds φ far out
+        margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
         turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
         c, y = _LINES[:, None], np.geomspace(0.1, 1e3, 400) * (1.0 + (1.0 + over / mu) / mu)
         sizes = scipy.special.loggamma(c + 1j * y).real - c * low + 0.5 * mu**2 * (c * (c + 1.0) - y * y) + angle * y
@@ -93,17 +93,17 @@ class _Laplace:
         ends = y[np.minimum((sizes > -deep - 3.0).cumsum(axis=1).argmax(axis=1) + 1, y.size - 1)]
         far = c * (1.0 + _BEYOND)
         lift = deep + 0.5 * (turn / mu) ** 2
-        reach = (far * (np.log((far + 1.0) / (math.e * math.sin(margin))) - low + 0.5 * mu**2 * (far + 1.0)) + lift) / (
+        asked = (far * (np.log((far + 1.0) / (math.e * math.sin(margin))) - low + 0.5 * mu**2 * (far + 1.0)) + lift) / (
             far - c
         )
-        periods = np.maximum(lift / _LINES, reach.min(axis=1))
+        periods = np.maximum(lift / _LINES, asked.min(axis=1))
         i = int((ends * periods).argmin())
         self.count = math.ceil(ends[i] * periods[i] / (2.0 * math.pi)) + 1
         if self.count > _MOST_NODES:
             raise PrecisionError("the transform of a lognormal number needs too many nodes")
         self.bits = round(1.45 * (deep + float(tops[i]))) + 64
         with precision(max(ctx.prec, self.bits)):
-            self.c, b, period = arb(float(_LINES[i])), arb(float(far[i, reach[i].argmin()])), arb(float(periods[i]))
+            self.c, b, period = arb(float(_LINES[i])), arb(float(far[i, asked[i].argmin()])), arb(float(periods[i]))
             shift, self.step = law.shift, 2 * arb.pi() / period
             places = [acb(self.c, self.step * j) for j in range(self.count + 1)]
             half = [s.gamma() * (shift**2 * s * (1 + s) / 2).exp() / period for s in places]
@@ -114,10 +114,10 @@ class _Laplace:
             ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count))
             if not ratio < 1:
                 raise PrecisionError("the transform of a lognormal number is not resolved")
-            rest = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
+            beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
             lifts = [((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn)]
             self.errors = []
-            for extra, last in ((0, rest), (1, rest * places[-1].abs_upper())):
+            for extra, last in ((0, beyond), (1, beyond * places[-1].abs_upper())):
                 power = ((b + extra) / (arb(1).exp() * arb(margin).sin())).log() * (b + extra)
                 above = (power + shift**2 * b * (b + 1) / 2 - b * log_low).exp() / (period * (b - self.c)).expm1()
                 self.errors.append((lifts[0] / (period * self.c).expm1() + lifts[1] * above + last).upper())
@@ -158,7 +158,7 @@ class _Contour(NamedTuple):
 
 
 class EpochBalls(BallLaw):
-    """Enclose δ of one epoch at the working precision or better.
+    """Enclose the δ of one epoch.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class EpochBalls(BallLaw):
                 value = value - arb(log_k).expm1() if self.remove else value * arb(epsilon).exp()
                 if value.rad() <= value.mid() * _FINE:
                     return value
-        raise PrecisionError(f"one epoch at epsilon = {epsilon!r} is out of reach")
+        raise PrecisionError(f"one epoch at epsilon = {epsilon!r} is out of asked")
 
     def _shortfall(self, log_k: float, digits: float) -> Ball:
         """Enclose E (k − W)₊, up to about e^−digits."""
