@@ -193,7 +193,7 @@ class EpochBalls(BallLaw):
                 value = value - arb(log_k).expm1() if self.remove else value * arb(epsilon).exp()
                 if value.rad() <= value.mid() * _FINE:
                     return value
-        raise PrecisionError(f"one epoch at epsilon = {epsilon!r} is out of asked")
+        raise PrecisionError(f"one epoch at epsilon = {epsilon!r} is out of reach")
 
     def _shortfall(self, log_k: float, digits: float) -> Ball:
         """Enclose E (k − W)₊, up to about e^−digits."""
