@@ -53,9 +53,9 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
 
 
 def one_step(law: Law, e: float) -> tuple[float, float]:
-    """Return log δ(ε) of one step and its error, from its enclosure or, for an epoch, from its density."""
-    if isinstance(law, Allocation):
-        return law.log_delta(e)
+    """Return log δ(ε) of one step and its error, from its enclosure or from the density of an epoch."""
+    if isinstance(law, Allocation) and (known := law.log_delta(e))[1] < math.inf:
+        return known
     with precision(_BITS), suppress(PrecisionError):
         delta = law.enclosed().delta(e)
         if delta == 0:

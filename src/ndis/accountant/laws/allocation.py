@@ -28,12 +28,13 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
+from ndis._balls import Ball
 from ndis._search import quiet
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
-from ndis.accountant.laws.allocation_balls import AllocationBalls
+from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
 from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import ParameterError, PrecisionError
 
@@ -179,21 +180,20 @@ class Allocation(Law):
         return (loss, log_f + loss, doubt) if self.remove else (-loss, log_f, doubt)
 
     def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
-        """Return the density of the loss of an epoch, counted from a place before its table; none below the table."""
+        """Return the density of ℓ, counted from a place before its table; none below the table."""
         if depth > _DEPTH:
             return []
-        epoch, sign = self._epoch, 1.0 if self.remove else -1.0
-        ends = np.sort(sign * epoch.edges)
-        least = 1.05 * float(ends[0])
+        epoch, edges = self._epoch, self._epoch.edges
+        least = 1.05 * float(edges[0])
 
         def log_f(lams: Floats) -> tuple[Floats, Floats]:
-            ell = sign * least * -np.expm1(lams)
-            panel = np.clip(np.searchsorted(epoch.edges, ell) - 1, 0, epoch.edges.size - 2)
+            ell = -least * np.expm1(lams)
+            panel = np.clip(np.searchsorted(edges, ell) - 1, 0, edges.size - 2)
             value = epoch.log_density(panel, ell[:, None])[:, 0]
             error = epoch.error + epoch.noise * (1.0 + np.abs(value))
             return value + (ell if self.remove else 0.0) + np.log(-least) + lams, error
 
-        places = np.log1p(-np.linspace(ends[0], ends[-1], _PLACES) / least)
+        places = np.log1p(-np.linspace(edges[0], edges[-1], _PLACES) / least)
         return [(0.0, LossDensity(arb(least), -least, places, log_f))]
 
     def reversed(self) -> Allocation:
@@ -202,10 +202,16 @@ class Allocation(Law):
 
     def enclosed(self) -> BallLaw:
         """Return the law in balls. It has moments in the add order only."""
-        if self.remove:
-            raise PrecisionError("an epoch of random allocation has no moments in the remove order")
         passes, noise = self.step.passes, self.step.noise_multiplier
-        return AllocationBalls(lambda: arb(passes).sqrt() / arb(noise), self.bins, self._log_moment)
+
+        def shift() -> Ball:
+            return arb(passes).sqrt() / arb(noise)
+
+        return (
+            EpochBalls(shift, self.bins, remove=True)
+            if self.remove
+            else AllocationBalls(shift, self.bins, self._log_moment)
+        )
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)

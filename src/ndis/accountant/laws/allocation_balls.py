@@ -1,4 +1,4 @@
-"""One epoch of random allocation has moments that this module encloses on a whole vertical line, in the add order.
+"""One epoch of random allocation has a δ that this module encloses, and moments on a line in the add order.
 
 W is the mean of t independent X = e^{μg − μ²/2} with normal g, and M(s) = E W^{−s} for Re s = c > 0. For Re s > −1
 
@@ -18,26 +18,30 @@ have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − �
 e^{(1+c)u − αy}, because E W = 1. Terms above u₁ fall like a power: w e^{−v} ≤ (b/e)^b v^{−b} w, and
 E W^{1−b} ≤ e^{(b−1)²μ²/2t + (b−1)μ²/2} for b ≥ 1, because W is at least the geometric mean of the X.
 
-**Errors of the inner rule.** Move g to g − iθ. On the lines g − i(θ ± a) the integrands are at most e^{(θ+a)²/2} times
-a probability density, if |α − μ(θ ± a)| ≤ π/2. So a step k errs by at most 2e^{(θ+a)²/2}/(e^{2πa/k} − 1), and the nodes
-beyond ±G add at most the tails of these densities. The values exp(−z e^{−iμθ} X) at all nodes of both rules lie on one
-geometric grid, so that few exponentials are needed.
+**φ and φ₁ (thm:lognormal-laplace).** A trapezoid rule on a vertical line of their Mellin transforms is one polynomial
+in z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
+
+**One epoch (thm:allocation-epoch).** E (k − W)₊ is an integral of e^{kz} φ(z/t)^t z⁻² over one hyperbola, in both
+orders. It needs no moments. Closed bounds of φ on the edges of a strip give its error.
 
 **Ceiling.** log W is the sum of log W⊥ and of μ times the mean of all g, which is normal with variance 1/t and
 independent of it. So |M(c + iy)| ≤ e^{−μ²y²/2t} M(c).
 
-The remove order has no moments here. Compositions take its δ from the add order, by the reversal identity.
+The remove order has no moments here. Compositions of several epochs take its δ from the add order, by the reversal
+identity.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from flint import acb, arb, ctx, fmpz, fmpz_poly
+from flint import acb, acb_poly, arb, ctx
 
 from ndis._balls import Ball, precision
 from ndis._search import quiet
@@ -47,12 +51,19 @@ from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
 
-_MOST_NODES = 20_000  # one rule has no more
+_MOST_NODES, _MOST_TERMS = 20_000, 4_000  # one rule has no more, for moments and for δ
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
-_WIDEST = 4.5  # strip of the inner rule
-_GUARD = 24  # bits of a sum in fixed point beyond the working precision
+_LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  # c, and b/c − 1, that are tried
+_LADDER = (64.0, 112.0, 160.0, 256.0)
+_FINE = 2.0**-50  # relative error of a δ
+_PLAN_BITS = 64
+_HALF_ANGLES = np.geomspace(0.7, 0.003, 20)
+_CROSSINGS = np.geomspace(0.3, 3000.0, 50)
+_LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 40), np.linspace(0.32, 1.0, 60)])
+_CELLS, _MOST_CELLS, _PIECE, _MOST_LOSS = 40, 1500, 32, 600.0
+_LARGEST_TURN = 1.2
 
 
 class _Ray(NamedTuple):
@@ -69,15 +80,223 @@ class _Ray(NamedTuple):
     cut: Ball
 
 
-class _Grid(NamedTuple):
-    """Describe a geometric grid by the logarithm of its ratio, and the strides of the two rules on it."""
+class _Laplace:
+    """Enclose φ and zφ₁ at all z with log |z| ≥ low and 0 ≤ arg z ≤ angle, up to e^−deep (thm:lognormal-laplace)."""
 
-    ratio: Ball
-    inner: int
-    outer: int
+    def __init__(self, law: EpochBalls, low: float, angle: float, deep: float) -> None:
+        mu, self.bins = law.mu, law.bins
+        margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
+        turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
+        c, y = _LINES[:, None], np.geomspace(0.1, 1e3, 400) * (1.0 + (1.0 + over / mu) / mu)
+        sizes = scipy.special.loggamma(c + 1j * y).real - c * low + 0.5 * mu**2 * (c * (c + 1.0) - y * y) + angle * y
+        tops = np.maximum(sizes.max(axis=1), 0.0)
+        ends = y[np.minimum((sizes > -deep - 3.0).cumsum(axis=1).argmax(axis=1) + 1, y.size - 1)]
+        far = c * (1.0 + _BEYOND)
+        lift = deep + 0.5 * (turn / mu) ** 2
+        asked = (far * (np.log((far + 1.0) / (math.e * math.sin(margin))) - low + 0.5 * mu**2 * (far + 1.0)) + lift) / (
+            far - c
+        )
+        periods = np.maximum(lift / _LINES, asked.min(axis=1))
+        i = int((ends * periods).argmin())
+        self.count = math.ceil(ends[i] * periods[i] / (2.0 * math.pi)) + 1
+        if self.count > _MOST_NODES:
+            raise PrecisionError("the transform of a lognormal number needs too many nodes")
+        self.bits = round(1.45 * (deep + float(tops[i]))) + 64
+        with precision(max(ctx.prec, self.bits)):
+            self.c, b, period = arb(float(_LINES[i])), arb(float(far[i, asked[i].argmin()])), arb(float(periods[i]))
+            shift, self.step = law.shift, 2 * arb.pi() / period
+            places = [acb(self.c, self.step * j) for j in range(self.count + 1)]
+            half = [s.gamma() * (shift**2 * s * (1 + s) / 2).exp() / period for s in places]
+            self.places = [s.conjugate() for s in places[:0:-1]] + places
+            self.weights = [m.conjugate() for m in half[:0:-1]] + half
+            end, log_low = self.step * self.count, arb(low)
+            slope = arb.atan2(end, self.c) + shift**2 * end - angle
+            ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count))
+            if not ratio < 1:
+                raise PrecisionError("the transform of a lognormal number is not resolved")
+            beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
+            lifts = [((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn)]
+            self.errors = []
+            for extra, last in ((0, beyond), (1, beyond * places[-1].abs_upper())):
+                power = ((b + extra) / (arb(1).exp() * arb(margin).sin())).log() * (b + extra)
+                above = (power + shift**2 * b * (b + 1) / 2 - b * log_low).exp() / (period * (b - self.c)).expm1()
+                self.errors.append((lifts[0] / (period * self.c).expm1() + lifts[1] * above + last).upper())
+
+    def on_ray(self, alpha: float, places: list[Ball]) -> list[Any]:
+        """Enclose ψ(e^{u + iα}) at equidistant u."""
+        start, step = places[0] - arb(self.bins).log(), places[1] - places[0]
+        first = [m * (-s * acb(start, alpha)).exp() for m, s in zip(self.weights, self.places, strict=True)]
+        second = [m * s for m, s in zip(first, self.places, strict=True)]
+        sums = [_transform(weights, -self.step * step, len(places)) for weights in (first, second)]
+        out = []
+        for n, (one, two) in enumerate(zip(*sums, strict=True)):
+            turn = (acb(-self.c, self.step * self.count) * step * n).exp()
+            plain, tilted = (value * turn + _disc(error) for value, error in zip((one, two), self.errors, strict=True))
+            out.append(plain ** (self.bins - 1) * tilted * (-acb(start + step * n, alpha)).exp())
+        return out
+
+    def at(self, places: list[Any]) -> list[Any]:
+        """Enclose φ at some places."""
+        # short pieces: a rectangle of balls grows with each complex product
+        pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
+        out = []
+        for log in (z.log() for z in places):
+            q = (acb(0, -self.step) * log).exp()
+            terms = (p(q) * (-s * log).exp() for p, s in zip(pieces, self.places[::_PIECE], strict=True))
+            out.append(sum(terms, _disc(self.errors[0])))
+        return out
 
 
-class AllocationBalls(BallLaw):
+class _Contour(NamedTuple):
+    """Describe z = b + iℓ sinh(w + id) with nodes w = hn, n ≤ nodes."""
+
+    b: float
+    scale: float
+    half: float
+    step: float
+    nodes: int
+
+
+class EpochBalls(BallLaw):
+    """Enclose the δ of one epoch.
+
+    Parameters
+    ----------
+    exact_shift : callable
+        Returns μ > 0 as a ball at the working precision, which differs from sum to sum.
+    bins : int
+        t.
+    remove : bool
+        Whether the record is there in the first law.
+
+    Examples
+    --------
+    >>> round(float(EpochBalls(lambda: arb(1), 10, remove=True).delta(0.5).log()), 9)
+    -3.617476201
+    """
+
+    def __init__(self, exact_shift: Callable[[], Ball], bins: int, *, remove: bool) -> None:
+        self._exact_shift, self.bins, self.remove = exact_shift, bins, remove
+        self.mu = float(exact_shift())
+
+    @property
+    def shift(self) -> Ball:
+        """Return μ at the working precision."""
+        return self._exact_shift()
+
+    def delta(self, epsilon: float) -> Ball:
+        """Enclose δ(ε) by an integral over one hyperbola (thm:allocation-epoch)."""
+        log_k = epsilon if self.remove else -epsilon
+        for digits in _LADDER if math.fabs(epsilon) < _MOST_LOSS else ():
+            with suppress(PrecisionError), precision(round(1.5 * (digits + math.fabs(epsilon))) + 64):
+                value = self._shortfall(log_k, digits)
+                value = value - arb(log_k).expm1() if self.remove else value * arb(epsilon).exp()
+                if value.rad() <= value.mid() * _FINE:
+                    return value
+        raise PrecisionError(f"one epoch at epsilon = {epsilon!r} is out of reach")
+
+    def _shortfall(self, log_k: float, digits: float) -> Ball:
+        """Enclose E (k − W)₊, up to about e^−digits."""
+        with precision(_PLAN_BITS):
+            k = arb(log_k).exp()
+            contour, loss = self._plan(float(k), digits)
+            b, scale, half, step, count = contour
+            error = self._edge(k, contour, -20.0, 2.0 * half, 0.0, 0.0) + self._vertical(k, b).exp()
+            error /= (2 * arb.pi() * arb(half) / step).expm1()
+            error += self._edge(k, contour, digits + 20.0, half, step * count, step)
+        with precision(round(1.5 * (digits + loss + max(log_k, 0.0))) + 80):
+            turns = [acb(arb(step) * n, half) for n in range(count + 1)]
+            places = [b + acb(0, scale) * w.sinh() for w in turns]
+            angle = float(places[-1].arg().upper())
+            table = _Laplace(self, math.log((b - scale * math.sin(half)) / self.bins) - 1e-9, angle, loss + digits)
+            with precision(max(ctx.prec, table.bits)):
+                total, k = arb(0), arb(log_k).exp()
+                for n, (w, z, phi) in enumerate(
+                    zip(turns, places, table.at([z / self.bins for z in places]), strict=True)
+                ):
+                    term = (k * z).exp() * phi**self.bins / z**2 * w.cosh()
+                    total += term.real if n else term.real / 2
+                return (total * step * scale + arb(0, error.upper())) / arb.pi()
+
+    @quiet
+    def _plan(self, k: float, digits: float) -> tuple[_Contour, float]:
+        """Propose a contour with few nodes, and the digits that its largest term takes beyond those asked for."""
+        t, mu, half, b = self.bins, self.mu, _HALF_ANGLES[:, None], digits / k * _CROSSINGS
+        scale = 0.95 * b / np.sin(2.0 * half)
+
+        def excess(y: Floats, slope: float) -> Floats:
+            g, tail = (np.log(2.0 * slope / y) + 0.5 * mu**2) / mu, scipy.special.ndtr
+            return np.asarray(0.5 * y * y * math.exp(mu**2) * tail(g - 2.0 * mu) + slope * y * tail(mu - g))
+
+        def log_edge(angle: Floats) -> tuple[Floats, Floats]:
+            lift = 0.5 * t * (angle / mu) ** 2
+            w = np.arccosh(1.5 + (k * b + lift + 700.0) / (k * scale * np.sin(angle))) * _LOOKS[:, None, None]
+            x, v = b - scale * np.sin(angle) * np.cosh(w), scale * np.cos(angle) * np.sinh(w)
+            r, turn = np.hypot(x, v), np.maximum(np.arctan2(-x, v), 0.0)
+            beta = np.maximum(turn, np.minimum(r * mu**2 / t, _LARGEST_TURN))
+            q = np.maximum(x * np.cos(beta) + v * np.sin(beta), 1e-300) / t
+            turned = t * (excess(q, 1.0) - q + 0.5 * (beta / mu) ** 2)
+            near = r * r / (2 * t) - x + t * np.exp(0.5 * (turn / mu) ** 2) * excess(r / t, 2.0)
+            return w, k * x + np.minimum(turned, near) + np.log(scale * np.cosh(w) / r**2)
+
+        plain = b / t - excess(b / t, 1.0)
+        most = np.maximum(log_edge(2.0 * half)[1].max(axis=0), k * b - t * plain - np.log(b))
+        w, terms = log_edge(half)
+        far = np.where(terms > -digits - 5.0, w, 0.0).max(axis=0) * 1.2
+        step = 2.0 * math.pi * half / np.maximum(digits + most + 5.0, 5.0)
+        loss = np.maximum(most, 0.0) + plain + np.log(t * np.maximum(b, 1.0))
+        i, j = np.unravel_index((far / step * (digits + loss) ** 1.5).argmin(), far.shape)
+        count = math.ceil(far[i, j] / step[i, j])
+        if not count < _MOST_TERMS:
+            raise PrecisionError("one epoch needs too many nodes")
+        contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), count)
+        return contour, float(loss[i, j])
+
+    def _excess(self, y: Ball, slope: int) -> Ball:
+        """Bound E min(y²X²/2, slope·yX) for y ≥ 0."""
+        mu, root = self.shift, arb(2).sqrt()
+        g = arb((math.log(2.0 * slope / max(float(y), 1e-300)) + 0.5 * self.mu**2) / self.mu)
+        return (y * y * (mu * mu).exp() * ((2 * mu - g) / root).erfc() / 2 + slope * y * ((g - mu) / root).erfc()) / 2
+
+    def _vertical(self, k: Ball, b: float) -> Ball:
+        """Bound the logarithm of the integral over Re z = b, Im z ≥ 0."""
+        return (k - 1) * b + self.bins * self._excess(arb(b) / self.bins, 1) + (arb.pi() / (2 * arb(b))).log()
+
+    def _log_edge(self, k: Ball, b: float, scale: float, angle: float, w: Ball) -> Ball:
+        """Bound the logarithm of the integrand on the hyperbola of this angle, for an interval of w ≥ 0."""
+        t, x, v = self.bins, b - scale * arb(angle).sin() * w.cosh(), scale * arb(angle).cos() * w.sinh()
+        least, most = (x.abs_lower() ** 2 + v.abs_lower() ** 2), (x.abs_upper() ** 2 + v.abs_upper() ** 2)
+        r, turn = most.sqrt().upper(), arb.atan2(-x, v).upper().max(arb(0))
+        beta = turn.max(arb(min(float(r) * self.mu**2 / t, _LARGEST_TURN)))
+        q = ((x * beta.cos() + v * beta.sin()) / t).upper().max(arb(0))
+        fall = x * (k - beta.cos()) - v * beta.sin() + t * self._excess(q, 1)
+        turned = fall.upper().min((k * x).upper()) + t * (beta / self.shift) ** 2 / 2
+        near = x * (k - 1) + most / (2 * t) + t * ((turn / self.shift) ** 2 / 2).exp() * self._excess(r / t, 2)
+        return turned.upper().min(near.upper()) + (scale * w.cosh() / least).log()
+
+    def _edge(self, k: Ball, contour: _Contour, digits: float, angle: float, start: float, extra: float) -> Ball:
+        """Bound the integral over the hyperbola of this angle from w = start on, or a sum with steps `extra`."""
+        b, scale = contour.b, contour.scale
+        lift = self.bins * (arb(angle) / self.shift) ** 2 / 2
+        far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
+        grid = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
+        ends = [start, *grid[grid > start].tolist()]
+        total, todo, tries = arb(0), list(pairwise(ends)), 0
+        while todo:
+            if (tries := tries + 1) > _MOST_CELLS:
+                raise PrecisionError("the strip of an epoch is not resolved")
+            low, high = todo.pop()
+            value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
+            if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle)):
+                todo += [(low, middle), (middle, high)]
+            else:
+                total += value.exp() * (arb(high) - low + extra)
+        w = arb(ends[-1])
+        fall = k * (b - scale * arb(angle).sin() * w.cosh()) + lift
+        return total + fall.exp() / (scale * arb(angle).cos() ** 2 * w.sinh()) * (1 + extra / w.tanh())
+
+
+class AllocationBalls(EpochBalls):
     """Enclose the moments of one epoch at the working precision.
 
     Parameters
@@ -97,14 +316,9 @@ class AllocationBalls(BallLaw):
     """
 
     def __init__(self, exact_shift: Callable[[], Ball], bins: int, log_moment: Callable[[float], float]) -> None:
-        self._exact_shift, self.bins, self._log_moment = exact_shift, bins, log_moment
-        self.mu = float(exact_shift())
+        super().__init__(exact_shift, bins, remove=False)
+        self._log_moment = log_moment
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
-
-    @property
-    def shift(self) -> Ball:
-        """Return μ at the working precision."""
-        return self._exact_shift()
 
     def log_moment(self, c: float) -> float:
         """Return log M(c) in floats."""
@@ -200,14 +414,6 @@ class AllocationBalls(BallLaw):
         best = int(steps.argmax())
         return float(steps[best]), float(strips[best]), floor + self._log_size(c) - math.lgamma(1.0 + c) - digits - 4.0
 
-    def _inner_plan(self, alpha: float, deep: float) -> tuple[float, float, float]:
-        """Return (θ, a, k) of the inner rule."""
-        turns = np.linspace(max(alpha - 0.5 * math.pi, 0.0), alpha, _WAYS + 1)[1:] if alpha > 0.0 else np.zeros(1)
-        strips = np.minimum(0.999 * (0.5 * math.pi - np.abs(alpha - turns)) / self.mu, _WIDEST)
-        best = int((strips / (deep + 3.0 + 0.5 * (turns / self.mu + strips) ** 2)).argmax())
-        theta, a = float(turns[best] / self.mu), float(strips[best])
-        return theta, a, 2.0 * math.pi * a / (deep + 3.0 + 0.5 * (theta + a) ** 2)
-
     def _log_tail(self, b: Any, cosine: float) -> Any:
         """Return log of the bound of r^b E W e^{−r·cosine·W} over all r."""
         most = 0.5 * np.maximum(b - 1.0, 0.0) * self.mu**2 * (1.0 + (b - 1.0) / self.bins)
@@ -250,17 +456,13 @@ class AllocationBalls(BallLaw):
         u0, u1, *powers = self._ends_of(c, float(cosine), less - float(lift))
         most = float(self._terms(c, np.linspace(u0, u1, 200), float(cosine))[0].max())
         deep = most + float(lift) + math.log(self.bins) + 5.0 - less
-        theta, a, k = self._inner_plan(alpha, deep)
-        # one geometric grid for both rules: h is `outer` times the logarithm of its ratio, and μk is `inner` times it
-        mu_k = self.mu * k
-        grid = _Grid(arb(min(h, mu_k)), max(math.floor(mu_k / h), 1), max(math.floor(h / mu_k), 1))
-        step = grid.ratio * grid.outer
-        first, count = math.floor(u0 / float(step)), math.ceil((u1 - u0) / float(step)) + 2
+        step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
         if count > _MOST_NODES:
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
         places = [step * j for j in range(first, first + count)]
-        with precision(max(ctx.prec, round(1.5 * deep) + 40) + round(theta**2)):
-            values = self._psi(alpha, theta, arb(a), grid, first, count, deep)
+        table = _Laplace(self, u0 - h - math.log(self.bins), alpha, deep)
+        with precision(max(ctx.prec, table.bits)):
+            values = table.on_ray(alpha, places)
         growth = (2 * arb.pi() * arb(d) / step).exp() - 1
         margin = 1.0 + 2.0**-40  # the caller rounds y
         strip = (self._bound(c, arb(alpha) + arb(d)) * (-arb(d) * low / margin).exp()) / growth
@@ -284,91 +486,6 @@ class AllocationBalls(BallLaw):
             raise PrecisionError("the strip of an epoch is too wide")
         return (self.bins * (beta / self.shift) ** 2 / 2 - (1 + arb(c)) * cosine.log()).exp()
 
-    def _psi(self, alpha: float, theta: float, a: Ball, grid: _Grid, first: int, count: int, deep: float) -> list[Any]:
-        """Enclose ψ(e^{u + iα}) at u = step·(first + i)."""
-        mu, turn = self.shift, arb(alpha) - self.shift * arb(theta)
-        for side in (turn + mu * a, mu * a - turn):
-            if not side <= arb.pi() / 2:
-                raise PrecisionError("the strip of an epoch is too wide")
-        k = grid.ratio * grid.inner / mu
-        far = math.ceil((math.sqrt(2.0 * deep + theta**2 + 10.0) + 1.0) / float(k))
-        right = far + math.ceil(self.mu / float(k))
-        lift = (arb(theta) ** 2 / 2).exp()
-        error = 2 * ((arb(theta) + a) ** 2 / 2).exp() / ((2 * arb.pi() * a / k).exp() - 1)
-        error += lift * (k * (far - 1) / arb(2).sqrt()).erfc()
-        # exp(−z e^{−iμθ} X) on the grid
-        start, stop = first * grid.outer - far * grid.inner, (first + count - 1) * grid.outer + right * grid.inner
-        ray, negligible = -acb(0, turn).exp(), arb(-deep - 30.0).exp()
-        scale = grid.ratio * start - mu**2 / 2 - arb(self.bins).log()
-        table: list[Any] = []
-        for n in range(stop - start + 1):
-            size = (scale + grid.ratio * n).exp()
-            if size * turn.cos() > deep + 30.0:
-                break
-            table.append((ray * size).exp())
-        error = (error + 4 * lift * negligible).upper()
-        table += [acb(0)] * (stop - start + 1 - len(table))
-        plain, tilted = [], []
-        for j in range(right, -far - 1, -1):
-            g = k * j
-            plain.append((acb(-g * g / 2, arb(theta) * g) + arb(theta) ** 2 / 2).exp() * k / (2 * arb.pi()).sqrt())
-            tilted.append(plain[-1] * acb(mu * g - mu**2 / 2, -mu * arb(theta)).exp())
-        unknown = acb(arb(0, error), arb(0, error))
-        sums = [_correlate(table, weights, grid, count) for weights in (plain, tilted)]
-        return [(one + unknown) ** (self.bins - 1) * (two + unknown) for one, two in zip(*sums, strict=True)]
-
-
-class _FixedPoint(NamedTuple):
-    """Describe the coefficients of a polynomial in fixed point: (real + i·imag)·2^−bits, up to an error each.
-
-    `total` bounds the sum of the moduli of the coefficients, with their errors.
-    """
-
-    real: fmpz_poly
-    imag: fmpz_poly
-    bits: int
-    error: Ball
-    total: Ball
-
-    @classmethod
-    def of(cls, values: list[Any]) -> _FixedPoint:
-        """Round balls to the working precision of the largest, and a few bits more."""
-        sizes = [value.abs_upper() for value in values]
-        top = max(sizes)  # 0 if every value is: exp(−z) on the grid may end before a stride begins
-        bits = ctx.prec + _GUARD - (math.ceil(float(top.log().upper()) / math.log(2.0)) if top > 0 else 0)
-        pieces = [[value.real for value in values], [value.imag for value in values]]
-        error = 2 * (max(max(x.rad() for x in piece) for piece in pieces) + arb(2) ** -bits)
-        total = sum(sizes, arb(0)) + len(values) * error
-        real, imag = (fmpz_poly([_shifted(x, bits) for x in piece]) for piece in pieces)
-        return cls(real, imag, bits, error, total)
-
-    def times(self, other: _FixedPoint, wanted: list[int]) -> list[Any]:
-        """Enclose some coefficients of the product. The integers are exact: Σ (xy − XY) = Σ (x − X) y + X (y − Y)."""
-        error = (self.error * other.total + other.error * self.total).upper()
-        scale, unknown = arb(2) ** -(self.bits + other.bits), arb(0, error)
-        real = self.real * other.real - self.imag * other.imag
-        imag = self.real * other.imag + self.imag * other.real
-        return [acb(arb(real[k]) * scale + unknown, arb(imag[k]) * scale + unknown) for k in wanted]
-
-
-def _shifted(ball: Ball, bits: int) -> fmpz:
-    """Return the middle of a ball times 2^bits, rounded down."""
-    mantissa, exponent = ball.mid().man_exp()
-    shift = int(exponent) + bits
-    return mantissa << shift if shift >= 0 else mantissa >> -shift
-
-
-def _correlate(table: list[Any], weights: list[Any], grid: _Grid, count: int) -> list[Any]:
-    """Enclose Σ_j weights_{−1−j} table_{i·outer + j·inner} for i < count, by products of integer polynomials."""
-    factor, last, out = _FixedPoint.of(weights), len(weights) - 1, [acb(0)] * count
-    for start in range(min(grid.inner, count * grid.outer)):
-        places = [i for i in range(count) if i * grid.outer % grid.inner == start]
-        wanted = [i * grid.outer // grid.inner + last for i in places]
-        values = _FixedPoint.of(table[start :: grid.inner]).times(factor, wanted)
-        for i, value in zip(places, values, strict=True):
-            out[i] = value
-    return out
-
 
 def _transform(weights: list[Any], angle: Ball, count: int) -> list[Any]:
     """Enclose Σ_j weights_j e^{ijk·angle} for k < count by one product of polynomials: 2jk = j² + k² − (k − j)².
@@ -378,10 +495,13 @@ def _transform(weights: list[Any], angle: Ball, count: int) -> list[Any]:
     """
     size = len(weights)
     chirp = [acb(0, angle * (m * m) / 2).exp() for m in range(max(size, count))]
-    turned = _FixedPoint.of([weight * z for weight, z in zip(weights, chirp, strict=False)])
-    other = _FixedPoint.of([chirp[m if m > 0 else -m].conjugate() for m in range(1 - size, count)])
-    values = turned.times(other, list(range(size - 1, size - 1 + count)))
-    return [value * z for value, z in zip(values, chirp, strict=False)]
+    turned = acb_poly([weight * z for weight, z in zip(weights, chirp, strict=False)])
+    both = turned * acb_poly([chirp[m if m > 0 else -m].conjugate() for m in range(1 - size, count)])
+    return [both[size - 1 + k] * chirp[k] for k in range(count)]
+
+
+def _disc(radius: Ball) -> Any:
+    return acb(arb(0, radius), arb(0, radius))
 
 
 def _more_bits(size: float) -> int:
