@@ -19,6 +19,7 @@ __all__ = ["epsilon_grid", "plot_epochs", "plot_profile"]
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES = ("-", "--", ":")
 _TOP, _BOTTOM = 0.5, 1e-12
+_OUTSIDE = 10.0  # an order whose log δ is by this below the least of the picture need not be known
 _LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
 
 
@@ -35,6 +36,9 @@ class _BothOrders:
     def log_delta(self, epsilon: Floats, *, order: Literal["worst", "remove", "add"] = "worst") -> Floats:
         pairs = {"remove": [self.pair], "add": [self.pair.reversed()], "worst": [self.pair, self.pair.reversed()]}
         return np.asarray(np.maximum.reduce([pair.log_delta(epsilon) for pair in pairs[order]]))
+
+    def _logs(self, epsilon: Floats, order: Literal["remove", "add"], _: float) -> Floats:
+        return self.log_delta(epsilon, order=order)
 
     def epsilon(self, delta: float) -> float:
         return max(pair.epsilon(delta) for pair in (self.pair, self.pair.reversed()))
@@ -87,8 +91,9 @@ def plot_profile(
     else:
         names = order_names or (("p from q", "q from p") if isinstance(profiles, GaussianPair) else ("remove", "add"))
         _line(ax, x, worst[0], "worst of both", color="#B9C4CE", linewidth=7.0, solid_capstyle="round")
-        _line(ax, x, drawn[""].log_delta(x, order="remove"), names[0], color=_COLOURS[0], linewidth=1.8)
-        _line(ax, x, drawn[""].log_delta(x, order="add"), names[1], color=_COLOURS[1], linestyle="--", linewidth=1.8)
+        for order, name, colour, dashes in zip(("remove", "add"), names, _COLOURS, _DASHES, strict=False):
+            row = drawn[""]._logs(x, order, float(worst.min()) - _OUTSIDE)
+            _line(ax, x, row, name, color=colour, linestyle=dashes, linewidth=1.8)
     _dress(ax, x, worst, before)
     return ax
 

@@ -115,12 +115,16 @@ class Composition:
         try:
             return self.floats.log_delta(epsilon)
         except PrecisionError:
+            nothing = np.array([-math.inf]), np.zeros(1)
             if epsilon.size > 1:
-                each = (self.log_delta_and_error(x, floor) for x in np.split(epsilon, epsilon.size))
-                value, error = zip(*each, strict=True)
+                few = [
+                    nothing if self.below(float(x), floor) else self.log_delta_and_error(np.array([x]), floor)
+                    for x in epsilon
+                ]
+                value, error = zip(*few, strict=True)
                 return np.concatenate(value), np.concatenate(error)
             if self.below(float(epsilon[0]), floor) or self._is_nothing(float(epsilon[0])):
-                return np.array([-math.inf]), np.zeros(1)
+                return nothing
             if self.below(float(epsilon[0]), _TINY):
                 raise
             return self._certified_log(float(epsilon[0]))

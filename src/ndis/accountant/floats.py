@@ -33,6 +33,7 @@ from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
 from ndis.accountant.few import few_steps, one_step
 from ndis.accountant.laws import Complexes, Law
+from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
@@ -208,7 +209,8 @@ class FloatComposition:
 
     def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
         """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
-        alone = [one_step(law, float(epsilon[pivot]))[0] for law, _ in self.parts]
+        e = float(epsilon[pivot])
+        alone = [(law.log_delta(e) if isinstance(law, Allocation) else one_step(law, e))[0] for law, _ in self.parts]
         depth = min(max(-max((x for x in alone if x == x), default=0.0), _SHALLOW), _DEEP)
         try:
             while True:
