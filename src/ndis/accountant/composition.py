@@ -302,11 +302,11 @@ class Composition:
             bound = upper(x)
             return math.log(bound) + settled if bound > 0.0 else -math.inf
 
-        if upper(0.0) <= target:
-            return 0.0
         start = self._beyond(math.log(target) - 0.1)
         if not start < math.inf:  # no moment is finite, so that no certificate would end the search
             raise PrecisionError(_TOO_LITTLE_NOISE)
+        if upper(0.0) <= target:
+            return 0.0
         return smallest_safe(log_upper, upper, delta=target, start=start, settled=settled)
 
 

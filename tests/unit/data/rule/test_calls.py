@@ -62,7 +62,7 @@ ALLOWED: dict[str, str] = {
     "rows and labels by their own type: lists and tuples, whose own code is not run":
         "list.__iter__ tuple.__iter__ bytes.__getitem__",
     "a release of exact sums, and what a mechanism knows of its noise":
-        ".calibrated .release .release_count .release_gram .count_noise .gram_noise",
+        ".calibrated .release .release_count .release_matrix .count_noise .matrix_noise",
     "Arrow on bytes: a look-up, cell by cell, without a check of UTF-8":
         "pc.index_in",
     "types only, which are declared":
