@@ -453,7 +453,9 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
     matrix = solver.Preconditioner.of(gram, noise=s, constant=data.constant)
     theta = np.zeros((len(gram), data.targets))
     done: list[solver.Round] = []
-    clip = solver.FIRST_CLIP if rounds > 1 else data.farthest_target
+    in_spreads = data.budget.count_shares[1] > 0  # only then the norms of rows have a histogram
+    first = solver.SPREAD_CLIP if in_spreads else solver.FIRST_CLIP
+    clip = first if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
         total, noise, histogram, hidden = data.round(index, theta, clip=clip)
         seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
@@ -470,7 +472,9 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
         last = data.last_round(rounds - 1, theta, shape)
     total, noise = data.total(rounds - 1, theta, last)
     own = last.inverse @ last.inverse.T
-    done.append(solver.Round(theta, total, noise * math.sqrt(float(np.trace(own)) / len(own))))
+    size = math.sqrt(float(np.trace(own)) / len(own))
+    bias = size * math.sqrt(solver.NOISE_SHARE * last.clips.taken / total.size)
+    done.append(solver.Round(theta, total, noise * size, bias))
     solved = solver.posterior_mean(done, matrix)
     meat = last.meat(*data.squares(1, theta if rounds > 1 else solved, last), gram)
     how: dict[str, Any] = {"own": own * noise**2, "noise": s, "records": data.records(), "robust": robust}

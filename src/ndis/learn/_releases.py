@@ -40,6 +40,7 @@ _SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
 _MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
+_TOLD = 5.0  # bins that are not seen count where noise is below a uniform law's second moment by this factor
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
 _LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
 _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the records: noise then costs more than bias
@@ -164,7 +165,8 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
 def _seen(histogram: Floats, noise: float, records: float) -> tuple[float, float] | None:
     """Estimate centre and spread of values in [−1, 1] from the bins above the noise; bins are joined until most are.
 
-    What is not seen is taken to lie beyond, as that of a normal law does.
+    What is not seen is taken to lie beyond, as that of a normal law does. With many records its second moment counts as
+    well: most records may share one value, and the others lie far from it.
 
     >>> centre, spread = _seen(np.r_[np.zeros(32), 500.0, 500.0, np.zeros(30)], 1.0, 1000.0)
     >>> round(centre, 5), round(spread, 5)
@@ -179,7 +181,10 @@ def _seen(histogram: Floats, noise: float, records: float) -> tuple[float, float
         total = float(seen.sum())
         if total > _MOST * records:
             centre = float(seen @ middles) / total
-            spread = math.sqrt(float(seen @ (middles - centre) ** 2) / total + width**2 / 12)
+            away = (middles - centre) ** 2
+            spread = math.sqrt(float(seen @ away) / total + width**2 / 12)
+            if 3.0 * _TOLD * noise * float(np.linalg.norm(middles**2)) < records:
+                spread = math.hypot(spread, math.sqrt(max(float((counts - seen) @ away) / records, 0.0)))
             where = middles[seen > 0]
             beyond = ndtri((1.0 + min(total / records, _ALMOST_ALL)) / 2)
             return centre, max(spread, float(where[-1] - where[0]) / 2 / float(beyond))

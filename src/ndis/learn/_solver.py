@@ -64,7 +64,8 @@ EVIDENCE = 1.5  # a signal needs this much log-likelihood before a prediction ot
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
 EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
-FIRST_CLIP = 0.25  # before anything is known, in units of the longest row
+FIRST_CLIP = 0.25  # before anything is known, in units of the longest row and of the bound of targets
+SPREAD_CLIP = 1.0  # the same where the spread of the targets is the unit
 CLIPS: Floats = 2.0 ** (np.arange(-56, 25) / 8)  # the clips that are tried
 _MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
 # A clear eigenvalue of the released matrix is above this many standard deviations of the noise in one direction,

@@ -206,7 +206,7 @@ class Scripted:
     """Rounds of exact sums, without noise."""
 
     targets, constant, longest, farthest_target = 1, True, 5.0, 3.0
-    budget = SimpleNamespace(sum_shares=(0.1,) * 6, matrix_shares=(0.1,) * 4)
+    budget = SimpleNamespace(sum_shares=(0.1,) * 6, matrix_shares=(0.1,) * 4, count_shares=(0.02, 0.0))
 
     def __init__(self, x, y):
         self.x, self.y, self.clips = x, y, []

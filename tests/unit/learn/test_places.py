@@ -1,0 +1,22 @@
+"""The place of a column: most records may share one value, and the others lie far from it."""
+
+import math
+
+import numpy as np
+import pytest
+
+from ndis.learn._releases import _seen
+
+
+def shared_value(records: float) -> np.ndarray:
+    """Return the histogram of a column with four fifths of the records in one bin, and the others everywhere."""
+    return np.full(64, 0.2 * records / 64) + np.eye(64)[24] * 0.8 * records
+
+
+@pytest.mark.parametrize(("noise", "counts"), [(100.0, True), (500.0, False)])
+def test_bins_below_the_noise_count_in_a_spread_with_many_records(noise, counts):
+    middles = (np.arange(64) + 0.5) / 32 - 1.0
+    _, spread = _seen(shared_value(10_000.0), noise, 10_000.0)
+    truth = math.sqrt(0.2 * np.mean((middles - middles[24]) ** 2))
+    assert (spread == pytest.approx(truth, rel=0.1)) == counts
+    assert counts or spread < truth / 4  # the noise of the sum is as large as the spread: it stays that of the value
