@@ -51,13 +51,14 @@ def dask_table(data: Any) -> Table:
     """
     no_mask(data)
     names: tuple[str, ...] = ()
-    if hasattr(data, "_meta") and hasattr(data, "columns"):
+    kind: Any = type(data)  # a delayed value has every attribute, and none of them says anything
+    if not hasattr(kind, "ndim") or data.ndim != 2 or not (hasattr(kind, "columns") or hasattr(kind, "rechunk")):
+        raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", kind.__name__)
+    if hasattr(kind, "columns"):
         tasks = {str(key[0] if isinstance(key, tuple) else key) for key in data.__dask_graph__()}
         typed = not any(task.startswith(_INFERRING) for task in tasks)
         require(typed, "data", "come from no reader of dask that infers types", "one that does", "give the paths")
         names, types, delayed = check_names(data.columns), tuple(data._meta.dtypes), list(data.to_delayed())
-    elif getattr(data, "ndim", 0) != 2 or not hasattr(data, "rechunk"):
-        raise ParameterError("data", "be a dask data frame or a two-dimensional dask array", type(data).__name__)
     else:  # one list of blocks per strip
         types, delayed = (data.dtype,) * matrix_width(data.shape), data.to_delayed().tolist()
     kinds = tuple(frozenset({_KINDS.get(each.kind, _OTHER)}) for each in types)
@@ -135,9 +136,10 @@ def _quiet() -> Iterator[None]:
 def _opened(names: tuple[str, ...], kinds: tuple[frozenset[str], ...], piece: Any) -> Table:
     """Open a partition by the names and kinds that its collection declares; other columns are refused."""
     if isinstance(piece, list):  # blocks side by side: dask would join them by their types
-        for block in piece:
-            no_mask(block)
-        own, columns = names, [column for block in piece for column in np.asarray(block).T]
+        # A mask may come with the first missing cell, as from netCDF: so it decides about no error either.
+        masked = [isinstance(block, np.ma.MaskedArray) for block in piece]
+        blocks = [np.where(b.mask, np.array(None), b.data) if m else b for b, m in zip(piece, masked, strict=True)]
+        own, columns = names, [column for block in blocks for column in np.asarray(block).T]
     else:
         own, columns = tuple(map(str, piece.columns)), [piece.iloc[:, i] for i in range(piece.shape[1])]
     length, given = len(columns[0]), (own, [column.shape for column in columns])

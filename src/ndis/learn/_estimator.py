@@ -231,8 +231,9 @@ class PrivateEstimator(SavedModel):
             remedy = f"{type(self).__name__} requires y to be passed, but the target y is None"
             raise ParameterError("y", "be given", None, remedy)
         targets = self._given_targets(y)
+        opened = open_rows((rows, self._target_numbers(targets)))
         check_lengths(rows, targets)
-        return open_rows((rows, self._target_numbers(targets))), is_vector(targets)
+        return opened, is_vector(targets)
 
     def _given_targets(self, y: Any) -> Any:
         """Check private targets in memory by their type and shape."""

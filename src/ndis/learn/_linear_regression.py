@@ -26,7 +26,7 @@ from ndis.data.memory import check_lengths
 from ndis.describing.statistics import TIMES, tail_laws, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
-from ndis.learn._estimator import stated_bound
+from ndis.learn._estimator import in_memory_only, stated_bound
 from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
 from ndis.learn._rows import as_array, weighted_rows
 from ndis.learn._summary import CoefficientTable, RoundsEstimator
@@ -138,13 +138,14 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         """
         if sample_weight is None:
             return super().fit(X, y)
+        in_memory_only("sample_weight", sample_weight)
         public, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
         rows, one = self._fitted_rows(X, y)
-        if not isinstance(sample_weight, Real):
-            check_lengths(as_array(X), as_array(sample_weight))
         ranges = self._public_ranges(targets=rows.widths[1])
         origins = ranges.origin, ranges.target_origin
         weighted = weighted_rows(rows, sample_weight, bound=weight, constant=public[2], origins=origins)
+        if not isinstance(sample_weight, Real):
+            check_lengths(as_array(X), as_array(sample_weight))
         self._learn(weighted, public, one=one, weight=weight)
         return self
 

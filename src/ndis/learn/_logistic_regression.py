@@ -20,7 +20,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_choice, as_scalar
+from ndis._validate import Floats, as_adjacency, as_choice, as_scalar, require
 from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
@@ -194,6 +194,8 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         if self.method == "rounds":
             self._descend(rows, codes, row_norm_bound)
             return
+
+        require(rows.widths[1:] == [1], "targets", "be one column of classes", rows.widths[1])
 
         def read() -> tuple[Any, Floats]:
             x, labels = rows.arrays(most=self.max_records)

@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Mapping
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ _UNKNOWN = np.full(3, np.nan), np.full(3, np.inf)
 _BINS = 32  # per class, of predicted probabilities
 _BITS = 15  # a sum lies on the grid 2⁻¹⁵
 _FILTERED = ("polars", "pyarrow")  # they take rows by a method
+_UNTAKEN = ("string_view", "binary_view", "list_view", "run_end_encoded")  # types of which pyarrow takes no rows
 _WIDTH = 64  # bits that decide about a record
 
 
@@ -68,10 +70,7 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     if isinstance(data, tuple) or (sparse and data.format != "csr"):  # SciPy checks no index of other formats
         raise ParameterError("data", "be rows, in CSR if they are sparse", "a pair or another format")
     columns = list(data.values()) if isinstance(data, Mapping) else [data]
-    types = [
-        kind for one in columns for kind in getattr(getattr(one, "schema", None), "types", [getattr(one, "type", "")])
-    ]
-    if any(str(kind).endswith("_view") for kind in types):
+    if any(word in str(kind) for one in columns for kind in _types(one) for word in _UNTAKEN):
         raise ParameterError(
             "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first"
         )
@@ -87,10 +86,21 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     return fit[0], score[0]
 
 
+def _types(records: Any) -> Any:
+    """Return the types that pandas or pyarrow declares; a column may have the name of an attribute."""
+    module = type(records).__module__.partition(".")[0]
+    if module == "pandas":
+        return np.ravel(records.dtypes if hasattr(records, "dtypes") else records.dtype)
+    return () if module != "pyarrow" else records.schema.types if hasattr(records, "schema") else [records.type]
+
+
 def _taken(records: Any, kept: Any) -> Any:
     """Return some records in the type that all have. NumPy would choose one type for the cells of a list."""
     if isinstance(records, list | tuple):
         return list(itertools.compress(records, kept))
+    if hasattr(records, "iloc") and records.ndim == 2 and records.shape[1]:  # whose own way fails beyond 2 GiB of text
+        chosen = {i: records.iloc[:, i][kept] for i in range(records.shape[1])}
+        return import_module("pandas").concat(chosen, axis=1).set_axis(records.columns, axis=1)
     return records.filter(kept) if type(records).__module__.partition(".")[0] in _FILTERED else records[kept]
 
 

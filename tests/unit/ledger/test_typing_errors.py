@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 
+import numpy as np
 import pytest
 
 import ndis
@@ -214,3 +215,25 @@ def test_the_record_says_who_asked_and_what_for(plan):
     assert first["host"] == second["host"] is not None
     with pytest.raises(ParameterError, match="by must be a text"), ndis.ledger.on_behalf(by=3):
         pass
+
+
+@pytest.mark.parametrize("method", ["rounds", "posterior", "mean"])
+def test_a_classification_of_two_targets_spends_nothing(method, tmp_path):
+    """The lifted methods took the first target and spent."""
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, kind="shifts")
+    (tmp_path / "rows.csv").write_text("a,b,y\n0.5,0,1\n")
+    model = ndis.learn.PrivateLogisticRegression(row_norm_bound=1.0, classes=(0, 1), method=method, ledger=ledger.path)
+    with pytest.raises(ParameterError, match="targets must be one column of classes"):
+        model.fit_data(tmp_path / "rows.csv", header=True, target=["b", "y"])
+    assert ledger.history() == []
+
+
+def test_rows_and_weights_that_are_none_spend_nothing(tmp_path):
+    """Python's own errors of their length came out before their types were refused."""
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, kind="shifts")
+    bounds = {"row_norm_bound": 1.0, "target_bound": 1.0, "weight_bound": 1.0}
+    model, y = ndis.learn.PrivateLinearRegression(**bounds, ledger=ledger.path), np.zeros(3)
+    for rows, weights in ((None, None), (3, None), ((i for i in range(3)), None), (y[:, None], np.array(2.0))):
+        with pytest.raises(ParameterError, match=r"(X|data|sample_weight) must"):
+            model.fit(rows, y, sample_weight=weights)
+    assert ledger.history() == []

@@ -50,7 +50,7 @@ ALLOWED: dict[str, str] = {
     "a copy, a shape or a constant; it looks at no value":
         "np.append np.arange np.array np.asarray np.ascontiguousarray np.concatenate np.datetime_data np.dtype "
         "np.empty np.eye np.frombuffer np.full np.iinfo np.stack np.zeros .copy .ravel .reshape .tolist .item "
-        "np.packbits np.ones np.fromiter np.asanyarray np.broadcast_to np.hstack",
+        "np.packbits np.ones np.fromiter np.asanyarray np.broadcast_to np.hstack np.ravel",
     "counts and places, as integers; a cell adds its own":
         "np.cumsum np.diff np.repeat .at np.flatnonzero np.bincount np.argsort np.searchsorted .any .all .sum .count "
         ".integers .merge .update .finish",
@@ -71,6 +71,8 @@ ALLOWED: dict[str, str] = {
     "frames and tensors by type: columns, slices, conversions that put NaN or null where a cell does not fit":
         ".to_list .to_frame pd.Series .get_column .rechunk .tz_convert .cpu .detach .double .float "
         ".numpy .to_series .filter .compress .len_bytes .to_datetime64",
+    "columns of one frame side by side, with equal indexes: pandas moves no cell, and joins no chunks":
+        ".import_module .concat .set_axis",
     "Python on one cell by its own type; what it may raise is caught there":
         "float.__float__ int.__int__ str.__str__ str.__len__ str.strip bytes.decode date.toordinal .astimezone "
         ".__get__ datetime.fromisoformat .toordinal math.isfinite .fullmatch .sub .lower .bit_length .encode",

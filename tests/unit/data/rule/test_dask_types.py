@@ -21,6 +21,8 @@ from ndis.data import open_table
 from ndis.data.cells import objects
 from ndis.errors import ParameterError
 from ndis.gram import exact_gram
+from ndis.learn import PrivateLinearRegression
+from ndis.models.records import column_of_cells
 
 dask = pytest.importorskip("dask")
 dd = pytest.importorskip("dask.dataframe")
@@ -199,8 +201,39 @@ def test_a_reader_that_infers_types_is_refused(tmp_path: Path) -> None:
             open_table(data, progress=False)
 
 
-@pytest.mark.parametrize("block", [np.zeros(3), np.zeros((3, 2)), np.ma.masked_array(np.zeros((3, 1))), 1.0])
+@pytest.mark.parametrize("block", [np.zeros(3), np.zeros((3, 2)), np.ma.masked_array(np.zeros(3)), 1.0])
 def test_a_partition_of_another_shape_is_refused(block: Any) -> None:
     data = da.from_delayed(dask.delayed(lambda: block)(), (3, 1), dtype=float)
     with pytest.raises(ParameterError, match="with the columns it declares in every partition; got a task that failed"):
         exact_gram(data, row_norm_bound=1.0)
+
+
+@pytest.mark.parametrize("kind", ["f8", "i4", "?", "O"])
+def test_a_mask_of_one_partition_decides_about_no_error(kind: str) -> None:
+    """netCDF4 gives a masked array where a cell is missing, and a plain one elsewhere."""
+    plain = np.ones((3, 1), dtype=kind)
+    masked = np.ma.masked_array(plain, mask=[[0], [1], [0]])
+    declared = "f8" if kind == "O" else kind
+    (read,) = open_table(collected([plain, masked, np.ma.masked_array(plain)], declared)).matrix().arrays()
+    assert np.isnan(read).ravel().tolist() == [i == 4 for i in range(9)]
+    assert np.nansum(read) == 8.0
+
+
+def test_what_is_no_table_of_dask_is_refused_by_its_type() -> None:
+    """Python's own errors came out: a delayed value has every attribute, and a series has one type."""
+    series = dd.from_pandas(pd.DataFrame({"a": [1.0]}), npartitions=1)["a"]
+    for data in (series, series.index, dask.delayed(np.eye(2)), da.zeros(3), da.zeros(3).sum()):
+        with pytest.raises(ParameterError, match="data must be a dask data frame or a two-dimensional dask array; got"):
+            open_table(data)
+
+
+def test_weights_and_labels_of_dask_are_refused() -> None:
+    """NumPy joined their blocks by types: complex numbers of one block decided between a fit and an error."""
+    x, blocks = np.full((4, 1), 0.5), (np.ones(2), np.array([1.0, 1j]))
+    lazy = [da.from_delayed(dask.delayed(lambda b=block: b)(), (2,), dtype=float) for block in blocks]
+    model = PrivateLinearRegression(row_norm_bound=1.0, target_bound=1.0, weight_bound=1.0)
+    for weights in (da.concatenate(lazy), da.ones(4), dask.delayed(np.ones(4))):
+        with pytest.raises(ParameterError, match="sample_weight must be in memory for fit; got a dask collection"):
+            model.fit(x, x[:, 0], sample_weight=weights)
+        with pytest.raises(ParameterError, match="y must be a list, an array or a series"):
+            column_of_cells(weights)

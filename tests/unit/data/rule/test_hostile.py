@@ -183,9 +183,30 @@ def test_no_cell_is_read_before_the_budget_covers_the_request(tmp_path: Path, mo
 def test_records_are_not_split_by_unchecked_indices_nor_as_a_pair() -> None:
     for texts in ([], ["x"]):  # pyarrow raised where there is a record
         views = pa.array(texts, pa.string_view())
-        for data in (pa.table({"a": views}), {"a": views}):
+        frame = pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(views)})
+        nested = pa.array([[text] for text in texts], pa.list_(pa.string_view()))
+        runs = pa.RunEndEncodedArray.from_arrays(np.arange(1, len(texts) + 1), pa.array(texts, pa.string()))
+        for data in (pa.table({"a": views}), {"a": views}, frame, frame["a"], pa.table({"a": nested}), {"a": runs}):
             with pytest.raises(ParameterError, match="got views; cast them to string first"):
                 split_records(data)
     for data in ((np.eye(3), np.ones(3)), scipy.sparse.csc_array(np.eye(3))):
         with pytest.raises(ParameterError, match="data must be rows"):
             split_records(data, 0.5)
+
+
+def test_a_frame_is_split_without_joining_chunks_of_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 2 GiB of text pandas raised, where it takes rows of a frame: the length of one text decided."""
+    text = pd.arrays.ArrowExtensionArray(pa.chunked_array([["a"] * 20, ["b"] * 20], pa.string()))
+    frame = pd.DataFrame({"type": ["string_view"] * 40, "text": text, "n": pd.array([1, None] * 20, dtype="Int64")})
+    frame = frame.set_axis(pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("a", 2)]), axis=1).set_axis([0] * 40)
+
+    def joined(*_: Any, **how: Any) -> Any:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    monkeypatch.setattr(pd.arrays.ArrowExtensionArray, "take", joined)
+    for part in split_records(frame, 0.5):
+        assert part.dtypes.tolist() == frame.dtypes.tolist()
+        assert part.columns.equals(frame.columns)
+        assert (part.iloc[:, 0] == "string_view").all()
+    assert sum(map(len, split_records(frame, 0.5))) == 40
+    assert len(split_records(pd.DataFrame(index=range(9)), 0.5)[0]) < 10
