@@ -476,7 +476,12 @@ class AllocationBalls(EpochBalls):
             if not fall > 0:
                 raise PrecisionError("the end of a ray is not resolved")
             cut += size.exp() * step / (1 - (-fall * step).exp())
-        return _Ray(alpha, places, values, step, strip.upper(), cut.upper())
+        # the bounds reach too far for many bins, and a transform is slow where its weights differ by thousands of bits
+        sizes = [((1 + arb(c)) * u).exp() * v.abs_upper() * step for u, v in zip(places, values, strict=True)]
+        counts = [j for j, size in enumerate(sizes) if not size < cut / count]
+        inside = slice(counts[0], counts[-1] + 1) if counts else slice(1)
+        cut += sum(sizes[: inside.start], arb(0)) + sum(sizes[inside.stop :], arb(0))
+        return _Ray(alpha, places[inside], values[inside], step, strip.upper(), cut.upper())
 
     def _bound(self, c: float, angle: Ball) -> Ball:
         """Enclose B at this angle and y = 0."""
