@@ -64,6 +64,7 @@ _CROSSINGS = np.geomspace(0.3, 3000.0, 50)
 _LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 40), np.linspace(0.32, 1.0, 60)])
 _CELLS, _MOST_CELLS, _PIECE, _MOST_LOSS = 40, 1500, 32, 600.0
 _LARGEST_TURN = 1.2
+_GUARD = 1e-9
 
 
 class _Ray(NamedTuple):
@@ -85,6 +86,7 @@ class _Laplace:
 
     def __init__(self, law: EpochBalls, low: float, angle: float, deep: float) -> None:
         mu, self.bins = law.mu, law.bins
+        low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
         margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
         turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
         c, y = _LINES[:, None], np.geomspace(0.1, 1e3, 400) * (1.0 + (1.0 + over / mu) / mu)
@@ -115,12 +117,13 @@ class _Laplace:
             if not ratio < 1:
                 raise PrecisionError("the transform of a lognormal number is not resolved")
             beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
-            lifts = [((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn)]
+            plain, turned = (((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn))
+            fall = arb(1).exp() * arb(margin).sin()
             self.errors = []
-            for extra, last in ((0, beyond), (1, beyond * places[-1].abs_upper())):
-                power = ((b + extra) / (arb(1).exp() * arb(margin).sin())).log() * (b + extra)
-                above = (power + shift**2 * b * (b + 1) / 2 - b * log_low).exp() / (period * (b - self.c)).expm1()
-                self.errors.append((lifts[0] / (period * self.c).expm1() + lifts[1] * above + last).upper())
+            for extra, most, last in ((0, plain, beyond), (1, turned / fall, beyond * places[-1].abs_upper())):
+                power = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
+                above = turned * power.exp() / (period * (b - self.c)).expm1()
+                self.errors.append((most / (period * self.c).expm1() + above + last).upper())
 
     def on_ray(self, alpha: float, places: list[Ball]) -> list[Any]:
         """Enclose ψ(e^{u + iα}) at equidistant u."""
@@ -135,12 +138,12 @@ class _Laplace:
             out.append(plain ** (self.bins - 1) * tilted * (-acb(start + step * n, alpha)).exp())
         return out
 
-    def at(self, places: list[Any]) -> list[Any]:
-        """Enclose φ at some places."""
+    def at(self, logs: list[Any]) -> list[Any]:
+        """Enclose φ at the z with these logarithms."""
         # short pieces: a rectangle of balls grows with each complex product
         pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
         out = []
-        for log in (z.log() for z in places):
+        for log in logs:
             q = (acb(0, -self.step) * log).exp()
             terms = (p(q) * (-s * log).exp() for p, s in zip(pieces, self.places[::_PIECE], strict=True))
             out.append(sum(terms, _disc(self.errors[0])))
@@ -207,13 +210,12 @@ class EpochBalls(BallLaw):
         with precision(round(1.5 * (digits + loss + max(log_k, 0.0))) + 80):
             turns = [acb(arb(step) * n, half) for n in range(count + 1)]
             places = [b + acb(0, scale) * w.sinh() for w in turns]
-            angle = float(places[-1].arg().upper())
-            table = _Laplace(self, math.log((b - scale * math.sin(half)) / self.bins) - 1e-9, angle, loss + digits)
+            logs = [(z / self.bins).log() for z in places]
+            low, angle = min(float(log.real.lower()) for log in logs), max(float(log.imag.upper()) for log in logs)
+            table = _Laplace(self, low, angle, loss + digits)
             with precision(max(ctx.prec, table.bits)):
                 total, k = arb(0), arb(log_k).exp()
-                for n, (w, z, phi) in enumerate(
-                    zip(turns, places, table.at([z / self.bins for z in places]), strict=True)
-                ):
+                for n, (w, z, phi) in enumerate(zip(turns, places, table.at(logs), strict=True)):
                     term = (k * z).exp() * phi**self.bins / z**2 * w.cosh()
                     total += term.real if n else term.real / 2
                 return (total * step * scale + arb(0, error.upper())) / arb.pi()
@@ -246,10 +248,10 @@ class EpochBalls(BallLaw):
         step = 2.0 * math.pi * half / np.maximum(digits + most + 5.0, 5.0)
         loss = np.maximum(most, 0.0) + plain + np.log(t * np.maximum(b, 1.0))
         i, j = np.unravel_index((far / step * (digits + loss) ** 1.5).argmin(), far.shape)
-        count = math.ceil(far[i, j] / step[i, j])
-        if not count < _MOST_TERMS:
+        count = float(far[i, j] / step[i, j])
+        if not (count < _MOST_TERMS and loss[i, j] < math.inf):
             raise PrecisionError("one epoch needs too many nodes")
-        contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), count)
+        contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), math.ceil(count))
         return contour, float(loss[i, j])
 
     def _excess(self, y: Ball, slope: int) -> Ball:
