@@ -195,6 +195,21 @@ def test_the_transform_of_a_lognormal_number_is_enclosed(noise: float, low: floa
         assert abs(complex(value) - plain / math.sqrt(2.0 * math.pi)) < 1e-13 * size
 
 
+def test_the_transform_is_enclosed_where_z_is_large() -> None:
+    """thm:lognormal-laplace (3): φ₁ is about 1e-215 there, and its ball did not reach so far."""
+    table = _Laplace(EpochBalls(lambda: arb(0.1), 1, remove=True), 0.0, 1.4, 30.0)
+    with precision(table.bits):
+        for value in table.on_ray(1.4, [arb(8.0) + arb(n) / 32 for n in range(8)]):
+            assert value.contains(acb(0))
+
+
+@pytest.mark.parametrize(("noise", "bins", "remove", "epsilon"), [(0.4, 41, True, -544.0), (51.0, 158_363, True, 410.0)])
+def test_an_epoch_far_out_is_refused(noise: float, bins: int, remove: bool, epsilon: float) -> None:
+    """Its plan overflowed, and that was a ValueError."""
+    with pytest.raises(PrecisionError):
+        EpochBalls(lambda: 1 / arb(noise), bins, remove=remove).delta(epsilon)
+
+
 def test_sums_of_losses_agree_with_the_contour_in_the_add_order() -> None:
     """The density of an epoch counted from the wrong end, and a later δ(1) was a half of what it is."""
     floats = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=20, epochs=2)._compositions("add")[0].floats
