@@ -59,9 +59,9 @@ _LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  #
 _LADDER = (64.0, 112.0, 160.0, 256.0)
 _FINE = 2.0**-50  # relative error of a δ
 _PLAN_BITS = 64
-_HALF_ANGLES = np.geomspace(0.7, 0.003, 20)
-_CROSSINGS = np.geomspace(0.3, 3000.0, 50)
-_LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 40), np.linspace(0.32, 1.0, 60)])
+_HALF_ANGLES = np.geomspace(0.7, 0.003, 12)
+_CROSSINGS = np.geomspace(0.3, 3000.0, 30)
+_LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 20), np.linspace(0.32, 1.0, 40)])
 _CELLS, _MOST_CELLS, _PIECE, _MOST_LOSS = 40, 1500, 32, 600.0
 _LARGEST_TURN = 1.2
 _GUARD = 1e-9
@@ -283,13 +283,15 @@ class EpochBalls(BallLaw):
         far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
         grid = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
         ends = [start, *grid[grid > start].tolist()]
-        total, todo, tries = arb(0), list(pairwise(ends)), 0
+        total, todo, tries, best = arb(0), list(pairwise(ends)), 0, arb(-digits)
         while todo:
             if (tries := tries + 1) > _MOST_CELLS:
                 raise PrecisionError("the strip of an epoch is not resolved")
             low, high = todo.pop()
             value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
-            if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle)):
+            if value > 3.0 + best and value > 3.0 + (
+                best := best.max(self._log_edge(k, b, scale, angle, arb(middle)))
+            ):
                 todo += [(low, middle), (middle, high)]
             else:
                 total += value.exp() * (arb(high) - low + extra)
