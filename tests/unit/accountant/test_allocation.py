@@ -203,8 +203,10 @@ def test_the_transform_is_enclosed_where_z_is_large() -> None:
             assert value.contains(acb(0))
 
 
-@pytest.mark.parametrize(("noise", "bins", "remove", "epsilon"), [(0.4, 41, True, -544.0), (51.0, 158_363, True, 410.0)])
-def test_an_epoch_far_out_is_refused(noise: float, bins: int, remove: bool, epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("noise", "bins", "remove", "epsilon"), [(0.4, 41, True, -544.0), (51.0, 158_363, True, 410.0)]
+)
+def test_an_epoch_far_out_is_refused(noise: float, bins: int, remove: Any, epsilon: float) -> None:
     """Its plan overflowed, and that was a ValueError."""
     with pytest.raises(PrecisionError):
         EpochBalls(lambda: 1 / arb(noise), bins, remove=remove).delta(epsilon)

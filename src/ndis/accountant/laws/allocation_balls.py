@@ -289,9 +289,7 @@ class EpochBalls(BallLaw):
                 raise PrecisionError("the strip of an epoch is not resolved")
             low, high = todo.pop()
             value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
-            if value > 3.0 + best and value > 3.0 + (
-                best := best.max(self._log_edge(k, b, scale, angle, arb(middle)))
-            ):
+            if value > 3.0 + best and value > 3.0 + (best := best.max(self._log_edge(k, b, scale, angle, arb(middle)))):
                 todo += [(low, middle), (middle, high)]
             else:
                 total += value.exp() * (arb(high) - low + extra)
