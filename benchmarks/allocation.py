@@ -13,10 +13,9 @@ import statistics
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ndis import PrecisionError, PrivacyProfile
 from ndis.accountant.laws import allocation
@@ -74,23 +73,24 @@ def corners() -> None:
             print(f"{search:.2f}, {proof:.2f}; {width:.1e}")
 
 
-def sample(count: int = 40) -> None:
-    """The slowest certificates of one epoch over a random sample of the promised range."""
-    rng, rows = np.random.default_rng(22), []
-    for _ in range(count):
-        noise, bins = float(np.exp(rng.uniform(np.log(0.3), np.log(10.0)))), int(2 * 10 ** rng.uniform(0.0, 5.7))
-        order, delta = str(rng.choice(["remove", "add"])), float(10 ** rng.uniform(-30.0, -3.0))
-        profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=bins)
-        try:
-            epsilon = profile.epsilon(delta, order=order)  # type: ignore[arg-type]
-            box, proof = timed(partial(profile.certify, epsilon, order=order))
-            rows.append((proof, box.width / box.upper, noise, bins, delta, order))
-        except PrecisionError:
-            rows.append((math.inf, math.inf, noise, bins, delta, order))
-    rows.sort(reverse=True)
-    print(f"{count} random epochs: certificate median {statistics.median(row[0] for row in rows):.2f} s; the slowest:")
-    for proof, width, noise, bins, delta, order in rows[:6]:
-        print(f"  {proof:.2f} s, width {width:.1e}: sigma {noise:.3f}, {bins} bins, delta {delta:.1e}, {order}")
+def grid() -> None:
+    """The slowest and the widest certificates over the promised range, and some of several epochs."""
+    one = list(product((0.3, 0.5, 1.0, 3.0, 10.0), (2, 10, 10**3, 10**4, 10**5, 10**6), (1,), (1e-6, 1e-12, 1e-30)))
+    many = list(product((0.3, 1.0, 10.0), (10**3, 10**6), (20, 100), (1e-6,)))
+    for name, cases in (("one epoch", one), ("20 and 100 epochs", many)):
+        rows = []
+        for (noise, bins, epochs, delta), order in product(cases, ("remove", "add")):
+            profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=bins, epochs=epochs)
+            try:
+                epsilon = profile.epsilon(delta, order=order)  # type: ignore[arg-type]
+                box, proof = timed(partial(profile.certify, epsilon, order=order))
+                rows.append((proof, box.width / box.upper, noise, bins, epochs, delta, order))
+            except PrecisionError:
+                rows.append((math.inf, math.inf, noise, bins, epochs, delta, order))
+        print(f"{name}, {len(rows)} certificates: median {statistics.median(row[0] for row in rows):.2f} s")
+        for what, column in (("slowest", 0), ("widest", 1)):
+            proof, width, *case = max(rows, key=lambda row: row[column])
+            print(f"  {what}: {proof:.2f} s, width {width:.1e}: sigma, bins, epochs, delta, order = {case}")
 
 
 def peer() -> None:
@@ -113,5 +113,5 @@ if __name__ == "__main__":
     PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=3, epochs=2).epsilon(1e-5)  # compiles
     reference()
     corners()
-    sample()
+    grid()
     peer()

@@ -184,7 +184,7 @@ def test_the_transform_of_a_lognormal_number_is_enclosed(noise: float, low: floa
     z = [acb(place.real, place.imag) for place in exact]
     table = _Laplace(law, low, angle, 40.0)
     with precision(table.bits):
-        values = table.at(z)
+        values = table.at([place.log() for place in z])
     mu, nodes = law.mu, np.linspace(-14.0, 14.0, 20_001)  # the trapezoid rule converges at once
     for place, value in zip(exact, values, strict=True):
         turn = np.angle(place) / mu
@@ -193,6 +193,23 @@ def test_the_transform_of_a_lognormal_number_is_enclosed(noise: float, low: floa
         assert float(value.rad()) < 1e-16
         size = math.exp(0.5 * turn**2)
         assert abs(complex(value) - plain / math.sqrt(2.0 * math.pi)) < 1e-13 * size
+
+
+def test_the_transform_is_enclosed_where_z_is_large() -> None:
+    """thm:lognormal-laplace (3): φ₁ is about 1e-215 there, and its ball did not reach so far."""
+    table = _Laplace(EpochBalls(lambda: arb(0.1), 1, remove=True), 0.0, 1.4, 30.0)
+    with precision(table.bits):
+        for value in table.on_ray(1.4, [arb(8.0) + arb(n) / 32 for n in range(8)]):
+            assert value.contains(acb(0))
+
+
+@pytest.mark.parametrize(
+    ("noise", "bins", "remove", "epsilon"), [(0.4, 41, True, -544.0), (51.0, 158_363, True, 410.0)]
+)
+def test_an_epoch_far_out_is_refused(noise: float, bins: int, remove: Any, epsilon: float) -> None:
+    """Its plan overflowed, and that was a ValueError."""
+    with pytest.raises(PrecisionError):
+        EpochBalls(lambda: 1 / arb(noise), bins, remove=remove).delta(epsilon)
 
 
 def test_sums_of_losses_agree_with_the_contour_in_the_add_order() -> None:

@@ -57,15 +57,18 @@ _CHUNK = 200_000  # entries of one matrix of exponentials
 _PLACES = 1601  # at which the ends of the density of a loss are looked for
 
 
-class _Sums(SumTables):
-    """Tables of the densities of sums of equal numbers. A sum ends before its parts do, so that it sees no end.
+class _Lognormals(SumTables):
+    """Tables of the densities of sums of X. A sum ends before its parts do, so that it sees no end.
 
-    `end` is log V beyond which one number has a mass of about e^{−_DEPTH}, and all others together add `typical` each.
+    `end` is log X beyond which one number has a mass of about e^{−_DEPTH} under P.
     """
 
-    def __init__(self, count: int, depth: float, end: float, typical: float) -> None:
-        self.count, self.end, self.typical = count, end, typical
-        super().__init__(depth + 5.0, _FINEST)
+    def __init__(self, shift: float, count: int) -> None:
+        self.shift, self.count = shift, count
+        # −log of the mass beyond the ends of one number; a sum of n has n times as much beyond the same V
+        self.deviations = math.sqrt(2.0 * (_DEPTH + _MARGIN + math.log(count)))
+        self.end = shift * self.deviations + 0.5 * shift**2  # counted from the mean under P
+        super().__init__(0.5 * (self.deviations + shift) ** 2 + 5.0, _FINEST)
         self.table, self.noise = self._power(0, count), self._noise
 
     def _span(self, f: Callable[[Floats], Floats], scale: float, low: float, high: float) -> tuple[float, float]:
@@ -73,21 +76,10 @@ class _Sums(SumTables):
         lams = np.linspace(low, 0.0, _LOOKS)[1:]
         below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count * unit / scale))
         least = float(lams[below[-1] if below.size else 0])
-        most = math.log((math.exp(self.end) + self.typical * (scale - unit)) / scale)  # one large number
+        most = self.end - math.log(scale)  # one large number
         lams = np.linspace(max(most, 0.0), high, _LOOKS)
         many = np.flatnonzero(f(lams) > math.log(scale / unit) + _MARGIN - self._depth)  # many that are a little large
         return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
-
-
-class _Lognormals(_Sums):
-    """Tables of sums of X."""
-
-    def __init__(self, shift: float, count: int) -> None:
-        self.shift = shift
-        # −log of the mass beyond the ends of one number; a sum of n has n times as much beyond the same V
-        self.deviations = math.sqrt(2.0 * (_DEPTH + _MARGIN + math.log(count)))
-        depth = 0.5 * (self.deviations + shift) ** 2
-        super().__init__(count, depth, shift * self.deviations + 0.5 * shift**2, 0.0)  # counted from the mean under P
 
     def _one(self, j: int) -> DensityTable:
         log_unit = math.log(math.sqrt(2.0 * math.pi) * self.shift)

@@ -59,11 +59,12 @@ _LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  #
 _LADDER = (64.0, 112.0, 160.0, 256.0)
 _FINE = 2.0**-50  # relative error of a δ
 _PLAN_BITS = 64
-_HALF_ANGLES = np.geomspace(0.7, 0.003, 20)
-_CROSSINGS = np.geomspace(0.3, 3000.0, 50)
-_LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 40), np.linspace(0.32, 1.0, 60)])
+_HALF_ANGLES = np.geomspace(0.7, 0.003, 12)
+_CROSSINGS = np.geomspace(0.3, 3000.0, 30)
+_LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 20), np.linspace(0.32, 1.0, 40)])
 _CELLS, _MOST_CELLS, _PIECE, _MOST_LOSS = 40, 1500, 32, 600.0
 _LARGEST_TURN = 1.2
+_GUARD = 1e-9
 
 
 class _Ray(NamedTuple):
@@ -85,6 +86,7 @@ class _Laplace:
 
     def __init__(self, law: EpochBalls, low: float, angle: float, deep: float) -> None:
         mu, self.bins = law.mu, law.bins
+        low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
         margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
         turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
         c, y = _LINES[:, None], np.geomspace(0.1, 1e3, 400) * (1.0 + (1.0 + over / mu) / mu)
@@ -115,12 +117,13 @@ class _Laplace:
             if not ratio < 1:
                 raise PrecisionError("the transform of a lognormal number is not resolved")
             beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
-            lifts = [((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn)]
+            plain, turned = (((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn))
+            fall = arb(1).exp() * arb(margin).sin()
             self.errors = []
-            for extra, last in ((0, beyond), (1, beyond * places[-1].abs_upper())):
-                power = ((b + extra) / (arb(1).exp() * arb(margin).sin())).log() * (b + extra)
-                above = (power + shift**2 * b * (b + 1) / 2 - b * log_low).exp() / (period * (b - self.c)).expm1()
-                self.errors.append((lifts[0] / (period * self.c).expm1() + lifts[1] * above + last).upper())
+            for extra, most, last in ((0, plain, beyond), (1, turned / fall, beyond * places[-1].abs_upper())):
+                power = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
+                above = turned * power.exp() / (period * (b - self.c)).expm1()
+                self.errors.append((most / (period * self.c).expm1() + above + last).upper())
 
     def on_ray(self, alpha: float, places: list[Ball]) -> list[Any]:
         """Enclose ψ(e^{u + iα}) at equidistant u."""
@@ -135,12 +138,12 @@ class _Laplace:
             out.append(plain ** (self.bins - 1) * tilted * (-acb(start + step * n, alpha)).exp())
         return out
 
-    def at(self, places: list[Any]) -> list[Any]:
-        """Enclose φ at some places."""
+    def at(self, logs: list[Any]) -> list[Any]:
+        """Enclose φ at the z with these logarithms."""
         # short pieces: a rectangle of balls grows with each complex product
         pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
         out = []
-        for log in (z.log() for z in places):
+        for log in logs:
             q = (acb(0, -self.step) * log).exp()
             terms = (p(q) * (-s * log).exp() for p, s in zip(pieces, self.places[::_PIECE], strict=True))
             out.append(sum(terms, _disc(self.errors[0])))
@@ -207,13 +210,12 @@ class EpochBalls(BallLaw):
         with precision(round(1.5 * (digits + loss + max(log_k, 0.0))) + 80):
             turns = [acb(arb(step) * n, half) for n in range(count + 1)]
             places = [b + acb(0, scale) * w.sinh() for w in turns]
-            angle = float(places[-1].arg().upper())
-            table = _Laplace(self, math.log((b - scale * math.sin(half)) / self.bins) - 1e-9, angle, loss + digits)
+            logs = [(z / self.bins).log() for z in places]
+            low, angle = min(float(log.real.lower()) for log in logs), max(float(log.imag.upper()) for log in logs)
+            table = _Laplace(self, low, angle, loss + digits)
             with precision(max(ctx.prec, table.bits)):
                 total, k = arb(0), arb(log_k).exp()
-                for n, (w, z, phi) in enumerate(
-                    zip(turns, places, table.at([z / self.bins for z in places]), strict=True)
-                ):
+                for n, (w, z, phi) in enumerate(zip(turns, places, table.at(logs), strict=True)):
                     term = (k * z).exp() * phi**self.bins / z**2 * w.cosh()
                     total += term.real if n else term.real / 2
                 return (total * step * scale + arb(0, error.upper())) / arb.pi()
@@ -246,10 +248,10 @@ class EpochBalls(BallLaw):
         step = 2.0 * math.pi * half / np.maximum(digits + most + 5.0, 5.0)
         loss = np.maximum(most, 0.0) + plain + np.log(t * np.maximum(b, 1.0))
         i, j = np.unravel_index((far / step * (digits + loss) ** 1.5).argmin(), far.shape)
-        count = math.ceil(far[i, j] / step[i, j])
-        if not count < _MOST_TERMS:
+        count = float(far[i, j] / step[i, j])
+        if not (count < _MOST_TERMS and loss[i, j] < math.inf):
             raise PrecisionError("one epoch needs too many nodes")
-        contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), count)
+        contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), math.ceil(count))
         return contour, float(loss[i, j])
 
     def _excess(self, y: Ball, slope: int) -> Ball:
@@ -281,13 +283,13 @@ class EpochBalls(BallLaw):
         far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
         grid = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
         ends = [start, *grid[grid > start].tolist()]
-        total, todo, tries = arb(0), list(pairwise(ends)), 0
+        total, todo, tries, best = arb(0), list(pairwise(ends)), 0, arb(-digits)
         while todo:
             if (tries := tries + 1) > _MOST_CELLS:
                 raise PrecisionError("the strip of an epoch is not resolved")
             low, high = todo.pop()
             value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
-            if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle)):
+            if value > 3.0 + best and value > 3.0 + (best := best.max(self._log_edge(k, b, scale, angle, arb(middle)))):
                 todo += [(low, middle), (middle, high)]
             else:
                 total += value.exp() * (arb(high) - low + extra)
@@ -476,7 +478,12 @@ class AllocationBalls(EpochBalls):
             if not fall > 0:
                 raise PrecisionError("the end of a ray is not resolved")
             cut += size.exp() * step / (1 - (-fall * step).exp())
-        return _Ray(alpha, places, values, step, strip.upper(), cut.upper())
+        # the bounds reach too far for many bins, and a transform is slow where its weights differ by thousands of bits
+        sizes = [((1 + arb(c)) * u).exp() * v.abs_upper() * step for u, v in zip(places, values, strict=True)]
+        counts = [j for j, size in enumerate(sizes) if not size < cut / count]
+        inside = slice(counts[0], counts[-1] + 1) if counts else slice(1)
+        cut += sum(sizes[: inside.start], arb(0)) + sum(sizes[inside.stop :], arb(0))
+        return _Ray(alpha, places[inside], values[inside], step, strip.upper(), cut.upper())
 
     def _bound(self, c: float, angle: Ball) -> Ball:
         """Enclose B at this angle and y = 0."""
