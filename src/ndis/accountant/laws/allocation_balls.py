@@ -283,13 +283,13 @@ class EpochBalls(BallLaw):
         far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
         grid = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
         ends = [start, *grid[grid > start].tolist()]
-        total, todo, tries, best = arb(0), list(pairwise(ends)), 0, arb(-digits)
+        total, todo, tries = arb(0), list(pairwise(ends)), 0
         while todo:
             if (tries := tries + 1) > _MOST_CELLS:
                 raise PrecisionError("the strip of an epoch is not resolved")
             low, high = todo.pop()
             value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
-            if value > 3.0 + best and value > 3.0 + (best := best.max(self._log_edge(k, b, scale, angle, arb(middle)))):
+            if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle)):
                 todo += [(low, middle), (middle, high)]
             else:
                 total += value.exp() * (arb(high) - low + extra)
