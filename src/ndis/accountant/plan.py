@@ -77,10 +77,10 @@ class Planner:
         )
         log_delta = height(at) + at - 0.5 * math.log(2.0 * math.pi * near)
         if not 0.5 < far / near < 2.0:  # a wall: one step may do most of it, and no saddle tells the size
-            log_delta = min(log_delta, self._few_hits())
+            log_delta = min(log_delta, self._few_hits(self.epsilon))
         return math.exp(at), log_delta
 
-    def _few_hits(self) -> float:
+    def _few_hits(self, epsilon: float) -> float:
         """Return log δ(ε) roughly, if the steps together go a part of the way and one of them the rest.
 
         The answer is inf if that says nothing. The loss of one step is spread by about √(2π) δ(0).
@@ -89,14 +89,22 @@ class Planner:
             spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
         except PrecisionError:  # a law without a closed form
             return math.inf
-        if not (self.epsilon > 0.0 and spread > 0.0):
+        if not (epsilon > 0.0 and spread > 0.0):
             return math.inf
-        ways, best = self.epsilon * np.linspace(0.0, 1.0, _WAYS), -math.inf
+        ways, best = epsilon * np.linspace(0.0, 1.0, _WAYS), -math.inf
         for law, n in self.parts:
-            deltas = [law.delta(e) for e in (self.epsilon - ways).tolist()]
+            deltas = [law.delta(e) for e in (epsilon - ways).tolist()]
             one = np.array([float(d.log().mid()) if d > 0 else -math.inf for d in deltas]) + math.log(n)
             best = max(best, float((np.minimum(one, 0.0) - 0.5 * ways**2 / spread).max()))
         return best if best > -2000.0 else math.inf
+
+    def _ratio(self, c: float) -> float:
+        """Return p(ε)/δ(ε) roughly: the square of the slope of log δ."""
+        if self.guess.ratio > 0.0:
+            return self.guess.ratio
+        here, there = self._few_hits(self.epsilon), self._few_hits(1.01 * self.epsilon)
+        slope = (here - there) / (0.01 * self.epsilon) if math.isfinite(here) and math.isfinite(there) else 0.0
+        return max(c * (1.0 + c), slope * (1.0 + slope))
 
     def plan(self) -> Plan:
         """Propose the whole sum."""
@@ -145,8 +153,8 @@ class Planner:
         bare = self._length(c, 0.0, loss + fine)
         tau, length = 0.0, bare
         if bare * period > 2.0 * math.pi * 3000.0:
-            ratio = self.guess.ratio if self.guess.ratio > 0.0 else c * (1.0 + c)
-            tau = math.sqrt(0.5 * self.width / ratio) * (1.0 if self.guess.attempt else 24.0)  # the first is a pilot
+            pilot = 1.0 if self.guess.attempt else 24.0
+            tau = pilot * math.sqrt(0.5 * self.width / self._ratio(c))
             smooth = self._length(c, tau, loss + fine + 4.0)
             tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
         count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
