@@ -11,7 +11,8 @@ import ndis
 from ndis import ParameterError, PrecisionError, PrivacyProfile
 from ndis._balls import precision
 from ndis.accountant.laws.allocation import AllocationStep
-from ndis.accountant.laws.allocation_balls import EpochBalls, _Laplace
+from ndis.accountant.laws.allocation_balls import EpochBalls
+from ndis.accountant.laws.lognormal import Laplace
 from ndis.errors import NotPrivateWarning
 
 
@@ -182,7 +183,7 @@ def test_the_transform_of_a_lognormal_number_is_enclosed(noise: float, low: floa
     turns = (0.0, 0.7 * angle, 0.999 * angle)
     exact = [np.exp(complex(low + more, turn)) for more in (0.1, 3.0, 0.9 * abs(low)) for turn in turns]
     z = [acb(place.real, place.imag) for place in exact]
-    table = _Laplace(law, low, angle, 40.0)
+    table = Laplace(law, low, angle, 40.0)
     with precision(table.bits):
         values = table.at([place.log() for place in z])
     mu, nodes = law.mu, np.linspace(-14.0, 14.0, 20_001)  # the trapezoid rule converges at once
@@ -197,7 +198,7 @@ def test_the_transform_of_a_lognormal_number_is_enclosed(noise: float, low: floa
 
 def test_the_transform_is_enclosed_where_z_is_large() -> None:
     """thm:lognormal-laplace (3): φ₁ is about 1e-215 there, and its ball did not reach so far."""
-    table = _Laplace(EpochBalls(lambda: arb(0.1), 1, remove=True), 0.0, 1.4, 30.0)
+    table = Laplace(EpochBalls(lambda: arb(0.1), 1, remove=True), 0.0, 1.4, 30.0)
     with precision(table.bits):
         for value in table.on_ray(1.4, [arb(8.0) + arb(n) / 32 for n in range(8)]):
             assert value.contains(acb(0))

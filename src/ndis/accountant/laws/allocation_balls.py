@@ -18,9 +18,6 @@ have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − �
 e^{(1+c)u − αy}, because E W = 1. Terms above u₁ fall like a power: w e^{−v} ≤ (b/e)^b v^{−b} w, and
 E W^{1−b} ≤ e^{(b−1)²μ²/2t + (b−1)μ²/2} for b ≥ 1, because W is at least the geometric mean of the X.
 
-**φ and φ₁ (thm:lognormal-laplace).** A trapezoid rule on a vertical line of their Mellin transforms is one polynomial
-in z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
-
 **One epoch (thm:allocation-epoch).** E (k − W)₊ is an integral of e^{kz} φ(z/t)^t z⁻² over one hyperbola, in both
 orders. It needs no moments. Closed bounds of φ on the edges of a strip give its error.
 
@@ -41,30 +38,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from flint import acb, acb_poly, arb, ctx
+from flint import acb, arb, ctx
 
 from ndis._balls import Ball, precision
 from ndis._search import quiet
 from ndis._validate import Floats
 from ndis.accountant.laws import BallLaw, kept
+from ndis.accountant.laws.lognormal import MOST_NODES, Laplace, transform
 from ndis.errors import PrecisionError
 
 __all__ = ["AllocationBalls"]
 
-_MOST_NODES, _MOST_TERMS = 20_000, 4_000  # one rule has no more, for moments and for δ
+_MOST_TERMS = 4_000  # one rule has no more
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
-_LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  # c, and b/c − 1, that are tried
 _LADDER = (64.0, 112.0, 160.0, 256.0)
 _FINE = 2.0**-50  # relative error of a δ
 _PLAN_BITS = 64
 _HALF_ANGLES = np.geomspace(0.7, 0.003, 12)
 _CROSSINGS = np.geomspace(0.3, 3000.0, 30)
 _LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 20), np.linspace(0.32, 1.0, 40)])
-_CELLS, _MOST_CELLS, _PIECE, _MOST_LOSS = 40, 1500, 32, 600.0
+_CELLS, _MOST_CELLS, _MOST_LOSS = 40, 1500, 600.0
 _LARGEST_TURN = 1.2
-_GUARD = 1e-9
 
 
 class _Ray(NamedTuple):
@@ -79,75 +75,6 @@ class _Ray(NamedTuple):
     step: Ball
     strip: Ball
     cut: Ball
-
-
-class _Laplace:
-    """Enclose φ and zφ₁ at all z with log |z| ≥ low and 0 ≤ arg z ≤ angle, up to e^−deep (thm:lognormal-laplace)."""
-
-    def __init__(self, law: EpochBalls, low: float, angle: float, deep: float) -> None:
-        mu, self.bins = law.mu, law.bins
-        low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
-        margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
-        turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
-        c, y = _LINES[:, None], np.geomspace(0.1, 1e3, 400) * (1.0 + (1.0 + over / mu) / mu)
-        sizes = scipy.special.loggamma(c + 1j * y).real - c * low + 0.5 * mu**2 * (c * (c + 1.0) - y * y) + angle * y
-        tops = np.maximum(sizes.max(axis=1), 0.0)
-        ends = y[np.minimum((sizes > -deep - 3.0).cumsum(axis=1).argmax(axis=1) + 1, y.size - 1)]
-        far = c * (1.0 + _BEYOND)
-        lift = deep + 0.5 * (turn / mu) ** 2
-        asked = (far * (np.log((far + 1.0) / (math.e * math.sin(margin))) - low + 0.5 * mu**2 * (far + 1.0)) + lift) / (
-            far - c
-        )
-        periods = np.maximum(lift / _LINES, asked.min(axis=1))
-        i = int((ends * periods).argmin())
-        self.count = math.ceil(ends[i] * periods[i] / (2.0 * math.pi)) + 1
-        if self.count > _MOST_NODES:
-            raise PrecisionError("the transform of a lognormal number needs too many nodes")
-        self.bits = round(1.45 * (deep + float(tops[i]))) + 64
-        with precision(max(ctx.prec, self.bits)):
-            self.c, b, period = arb(float(_LINES[i])), arb(float(far[i, asked[i].argmin()])), arb(float(periods[i]))
-            shift, self.step = law.shift, 2 * arb.pi() / period
-            places = [acb(self.c, self.step * j) for j in range(self.count + 1)]
-            half = [s.gamma() * (shift**2 * s * (1 + s) / 2).exp() / period for s in places]
-            self.places = [s.conjugate() for s in places[:0:-1]] + places
-            self.weights = [m.conjugate() for m in half[:0:-1]] + half
-            end, log_low = self.step * self.count, arb(low)
-            slope = arb.atan2(end, self.c) + shift**2 * end - angle
-            ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count))
-            if not ratio < 1:
-                raise PrecisionError("the transform of a lognormal number is not resolved")
-            beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
-            plain, turned = (((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn))
-            fall = arb(1).exp() * arb(margin).sin()
-            self.errors = []
-            for extra, most, last in ((0, plain, beyond), (1, turned / fall, beyond * places[-1].abs_upper())):
-                power = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
-                above = turned * power.exp() / (period * (b - self.c)).expm1()
-                self.errors.append((most / (period * self.c).expm1() + above + last).upper())
-
-    def on_ray(self, alpha: float, places: list[Ball]) -> list[Any]:
-        """Enclose ψ(e^{u + iα}) at equidistant u."""
-        start, step = places[0] - arb(self.bins).log(), places[1] - places[0]
-        first = [m * (-s * acb(start, alpha)).exp() for m, s in zip(self.weights, self.places, strict=True)]
-        second = [m * s for m, s in zip(first, self.places, strict=True)]
-        sums = [_transform(weights, -self.step * step, len(places)) for weights in (first, second)]
-        out = []
-        for n, (one, two) in enumerate(zip(*sums, strict=True)):
-            turn = (acb(-self.c, self.step * self.count) * step * n).exp()
-            plain, tilted = (value * turn + _disc(error) for value, error in zip((one, two), self.errors, strict=True))
-            out.append(plain ** (self.bins - 1) * tilted * (-acb(start + step * n, alpha)).exp())
-        return out
-
-    def at(self, logs: list[Any]) -> list[Any]:
-        """Enclose φ at the z with these logarithms."""
-        # short pieces: a rectangle of balls grows with each complex product
-        pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
-        out = []
-        for log in logs:
-            q = (acb(0, -self.step) * log).exp()
-            terms = (p(q) * (-s * log).exp() for p, s in zip(pieces, self.places[::_PIECE], strict=True))
-            out.append(sum(terms, _disc(self.errors[0])))
-        return out
 
 
 class _Contour(NamedTuple):
@@ -212,7 +139,7 @@ class EpochBalls(BallLaw):
             places = [b + acb(0, scale) * w.sinh() for w in turns]
             logs = [(z / self.bins).log() for z in places]
             low, angle = min(float(log.real.lower()) for log in logs), max(float(log.imag.upper()) for log in logs)
-            table = _Laplace(self, low, angle, loss + digits)
+            table = Laplace(self, low, angle, loss + digits)
             with precision(max(ctx.prec, table.bits)):
                 total, k = arb(0), arb(log_k).exp()
                 for n, (w, z, phi) in enumerate(zip(turns, places, table.at(logs), strict=True)):
@@ -370,7 +297,7 @@ class AllocationBalls(EpochBalls):
                 front = (1 + arb(c)).gamma() * real
                 error = ray.strip * front + ray.cut
                 unknown = arb(0, error.upper())
-                values = _transform(weights, step * ray.step, last - first + 1)
+                values = transform(weights, step * ray.step, last - first + 1)
                 for k, value in enumerate(values, start=first):
                     s = acb(c, step * k)
                     # the places start at ray.places[0], and the sum from `first` on
@@ -459,10 +386,10 @@ class AllocationBalls(EpochBalls):
         most = float(self._terms(c, np.linspace(u0, u1, 200), float(cosine))[0].max())
         deep = most + float(lift) + math.log(self.bins) + 5.0 - less
         step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
-        if count > _MOST_NODES:
+        if count > MOST_NODES:
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
         places = [step * j for j in range(first, first + count)]
-        table = _Laplace(self, u0 - h - math.log(self.bins), alpha, deep)
+        table = Laplace(self, u0 - h - math.log(self.bins), alpha, deep)
         with precision(max(ctx.prec, table.bits)):
             values = table.on_ray(alpha, places)
         growth = (2 * arb.pi() * arb(d) / step).exp() - 1
@@ -492,23 +419,6 @@ class AllocationBalls(EpochBalls):
         if not cosine > 0:
             raise PrecisionError("the strip of an epoch is too wide")
         return (self.bins * (beta / self.shift) ** 2 / 2 - (1 + arb(c)) * cosine.log()).exp()
-
-
-def _transform(weights: list[Any], angle: Ball, count: int) -> list[Any]:
-    """Enclose Σ_j weights_j e^{ijk·angle} for k < count by one product of polynomials: 2jk = j² + k² − (k − j)².
-
-    >>> [round(float(value.real), 6) for value in _transform([acb(1), acb(2)], arb.pi(), 3)]
-    [3.0, -1.0, 3.0]
-    """
-    size = len(weights)
-    chirp = [acb(0, angle * (m * m) / 2).exp() for m in range(max(size, count))]
-    turned = acb_poly([weight * z for weight, z in zip(weights, chirp, strict=False)])
-    both = turned * acb_poly([chirp[m if m > 0 else -m].conjugate() for m in range(1 - size, count)])
-    return [both[size - 1 + k] * chirp[k] for k in range(count)]
-
-
-def _disc(radius: Ball) -> Any:
-    return acb(arb(0, radius), arb(0, radius))
 
 
 def _more_bits(size: float) -> int:

@@ -1,0 +1,111 @@
+"""The Laplace transform of a lognormal number, enclosed at many complex places by one sum (thm:lognormal-laplace).
+
+A trapezoid rule on a vertical line of the Mellin transforms of φ(z) = E e^{−zX} and of zφ₁(z) = z E X e^{−zX} is one
+polynomial in z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy
+from flint import acb, acb_poly, arb, ctx
+
+from ndis._balls import Ball, precision
+from ndis.errors import PrecisionError
+
+MOST_NODES = 20_000  # one rule has no more, for moments and for δ
+_LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  # c, and b/c − 1, that are tried
+_PIECE = 32  # coefficients of a polynomial
+_GUARD = 1e-9  # more than floats round
+
+
+class Laplace:
+    """Enclose φ and zφ₁ at all z with log |z| ≥ low and 0 ≤ arg z ≤ angle, up to e^−deep (thm:lognormal-laplace).
+
+    The law is that of an epoch: it has `mu`, `shift`, which is μ as a ball, and `bins`.
+    """
+
+    def __init__(self, law: Any, low: float, angle: float, deep: float) -> None:
+        mu, self.bins = law.mu, law.bins
+        low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
+        margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
+        turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
+        c, y = _LINES[:, None], np.geomspace(0.1, 1e3, 400) * (1.0 + (1.0 + over / mu) / mu)
+        sizes = scipy.special.loggamma(c + 1j * y).real - c * low + 0.5 * mu**2 * (c * (c + 1.0) - y * y) + angle * y
+        tops = np.maximum(sizes.max(axis=1), 0.0)
+        ends = y[np.minimum((sizes > -deep - 3.0).cumsum(axis=1).argmax(axis=1) + 1, y.size - 1)]
+        far = c * (1.0 + _BEYOND)
+        lift = deep + 0.5 * (turn / mu) ** 2
+        asked = (far * (np.log((far + 1.0) / (math.e * math.sin(margin))) - low + 0.5 * mu**2 * (far + 1.0)) + lift) / (
+            far - c
+        )
+        periods = np.maximum(lift / _LINES, asked.min(axis=1))
+        i = int((ends * periods).argmin())
+        self.count = math.ceil(ends[i] * periods[i] / (2.0 * math.pi)) + 1
+        if self.count > MOST_NODES:
+            raise PrecisionError("the transform of a lognormal number needs too many nodes")
+        self.bits = round(1.45 * (deep + float(tops[i]))) + 64
+        with precision(max(ctx.prec, self.bits)):
+            self.c, b, period = arb(float(_LINES[i])), arb(float(far[i, asked[i].argmin()])), arb(float(periods[i]))
+            shift, self.step = law.shift, 2 * arb.pi() / period
+            places = [acb(self.c, self.step * j) for j in range(self.count + 1)]
+            half = [s.gamma() * (shift**2 * s * (1 + s) / 2).exp() / period for s in places]
+            self.places = [s.conjugate() for s in places[:0:-1]] + places
+            self.weights = [m.conjugate() for m in half[:0:-1]] + half
+            end, log_low = self.step * self.count, arb(low)
+            slope = arb.atan2(end, self.c) + shift**2 * end - angle
+            ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count))
+            if not ratio < 1:
+                raise PrecisionError("the transform of a lognormal number is not resolved")
+            beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
+            plain, turned = (((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn))
+            fall = arb(1).exp() * arb(margin).sin()
+            self.errors = []
+            for extra, most, last in ((0, plain, beyond), (1, turned / fall, beyond * places[-1].abs_upper())):
+                power = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
+                above = turned * power.exp() / (period * (b - self.c)).expm1()
+                self.errors.append((most / (period * self.c).expm1() + above + last).upper())
+
+    def on_ray(self, alpha: float, places: list[Ball]) -> list[Any]:
+        """Enclose ψ(e^{u + iα}) at equidistant u."""
+        start, step = places[0] - arb(self.bins).log(), places[1] - places[0]
+        first = [m * (-s * acb(start, alpha)).exp() for m, s in zip(self.weights, self.places, strict=True)]
+        second = [m * s for m, s in zip(first, self.places, strict=True)]
+        sums = [transform(weights, -self.step * step, len(places)) for weights in (first, second)]
+        out = []
+        for n, (one, two) in enumerate(zip(*sums, strict=True)):
+            turn = (acb(-self.c, self.step * self.count) * step * n).exp()
+            plain, tilted = (value * turn + disc(error) for value, error in zip((one, two), self.errors, strict=True))
+            out.append(plain ** (self.bins - 1) * tilted * (-acb(start + step * n, alpha)).exp())
+        return out
+
+    def at(self, logs: list[Any]) -> list[Any]:
+        """Enclose φ at the z with these logarithms."""
+        # short pieces: a rectangle of balls grows with each complex product
+        pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
+        out = []
+        for log in logs:
+            q = (acb(0, -self.step) * log).exp()
+            terms = (p(q) * (-s * log).exp() for p, s in zip(pieces, self.places[::_PIECE], strict=True))
+            out.append(sum(terms, disc(self.errors[0])))
+        return out
+
+
+def transform(weights: list[Any], angle: Ball, count: int) -> list[Any]:
+    """Enclose Σ_j weights_j e^{ijk·angle} for k < count by one product of polynomials: 2jk = j² + k² − (k − j)².
+
+    >>> [round(float(value.real), 6) for value in transform([acb(1), acb(2)], arb.pi(), 3)]
+    [3.0, -1.0, 3.0]
+    """
+    size = len(weights)
+    chirp = [acb(0, angle * (m * m) / 2).exp() for m in range(max(size, count))]
+    turned = acb_poly([weight * z for weight, z in zip(weights, chirp, strict=False)])
+    both = turned * acb_poly([chirp[m if m > 0 else -m].conjugate() for m in range(1 - size, count)])
+    return [both[size - 1 + k] * chirp[k] for k in range(count)]
+
+
+def disc(radius: Ball) -> Any:
+    return acb(arb(0, radius), arb(0, radius))
