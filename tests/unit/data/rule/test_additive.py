@@ -241,12 +241,12 @@ def described(table: Table, schema: Schema, monkeypatch: pytest.MonkeyPatch) -> 
         sums.append(counts.to_fractions())
         return SimpleNamespace(values=np.zeros(counts.shape), private=True)
 
-    def release_gram(_: Any, gram: Any, **how: Any) -> Any:
+    def release_matrix(_: Any, index: int, gram: Any, **how: Any) -> Any:
         sums.append(gram.integers.astype(object))
         return SimpleNamespace(values=np.zeros(gram.integers.shape), private=True)
 
     monkeypatch.setattr(GaussianRounds, "release_count", release_count)
-    monkeypatch.setattr(GaussianRounds, "release_gram", release_gram)
+    monkeypatch.setattr(GaussianRounds, "release_matrix", release_matrix)
     Releases(CONTENTS[schema], table, *budget, None).receipt()
     assert len(sums) == len(budget[1]) + 1
     return sums
