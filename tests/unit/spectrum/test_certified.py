@@ -58,7 +58,7 @@ def test_uncertain_inputs_widen_the_enclosure_enough() -> None:
 
 def test_wide_diagonal_balls_join_one_cluster() -> None:
     half = arb(0.5)
-    diagonal = Diagonal([arb(13.5, 9.5), arb(14), arb(20)], arb(0), [half, half, half])
+    diagonal = Diagonal([arb(13.5, 9.5), arb(14), arb(20)], arb(0), [half, half, half], arb(0))
     found = _clusters(diagonal, 0, False)
     assert found is not None
     assert [n for _, _, n in found.curved] == [3]

@@ -9,7 +9,6 @@ from flint import arb, arb_mat
 from scipy.linalg import eigh
 
 from ndis._balls import precision
-from ndis.errors import ParameterError
 from ndis.spectrum.dense import diagonalise
 
 BITS = 160
@@ -20,11 +19,11 @@ def balls(matrix):
     return arb_mat(rows, cols, [arb(x) for x in matrix.ravel().tolist()])
 
 
-def found(delta, sigma, vector, *, columns=None, bits=BITS):
+def found(delta, sigma, vector, *, columns=None):
     if columns is None:
         columns = eigh(delta, sigma)[1]
-    with precision(bits):
-        return diagonalise(balls(columns), balls(delta), balls(sigma), balls(vector[:, None]), bits)
+    with precision(BITS):
+        return diagonalise(balls(columns), balls(delta), balls(sigma), balls(vector[:, None]), BITS)
 
 
 def truth(delta, sigma, vector):
@@ -63,13 +62,13 @@ def test_encloses_values_and_vector(kind):
     diagonal = found(delta, sigma, vector)
     assert diagonal is not None
     values, parts = truth(delta, sigma, vector)
-    eta = float(diagonal.eta)
+    eta, drift = float(diagonal.eta), float(diagonal.drift)
     assert eta < 1e-36
     with mp.workdps(60):
         mine = sorted(mp.mpf(x.mid().str(50, radius=False)) for x in diagonal.values)
         assert all(abs(a - b) <= eta + 1e-45 for a, b in zip(mine, sorted(values), strict=True))
         mine = mp.sqrt(sum(mp.mpf(x.mid().str(50, radius=False)) ** 2 for x in diagonal.vector))
-        assert abs(mine - mp.norm(mp.matrix(parts))) <= 1e-40
+        assert abs(mine - mp.norm(mp.matrix(parts))) <= drift + 1e-40
 
 
 def test_a_separated_direction_gets_its_share_of_the_vector():
@@ -82,14 +81,12 @@ def test_a_separated_direction_gets_its_share_of_the_vector():
     np.testing.assert_allclose(mine, theirs, rtol=1e-12)
 
 
-def test_too_little_precision_has_no_answer():
+@pytest.mark.parametrize("columns", [np.zeros((6, 6)), np.full((6, 6), 3.0)])
+def test_useless_columns_are_refused(columns):
     delta, sigma = matrices("plain")
-    sigma = sigma + 2.0**40 * np.ones_like(sigma)
-    assert found(delta, sigma, np.ones(6), columns=np.eye(6), bits=30) is None
-    assert found(delta, sigma, np.ones(6), columns=np.eye(6)).eta < 1e-24
+    assert found(delta, sigma, np.ones(6), columns=columns) is None
 
 
 def test_an_indefinite_second_matrix_is_refused():
     delta, _ = matrices("plain")
-    with pytest.raises(ParameterError, match="cov_q must be positive semidefinite"):
-        found(delta, np.diag([1.0, 1, 1, 1, 1, -1]), np.ones(6), columns=np.eye(6))
+    assert found(delta, np.diag([1.0, 1, 1, 1, 1, -1]), np.ones(6), columns=np.eye(6)) is None
