@@ -152,7 +152,7 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
     """
     d = sigma_q.nrows()
     scale = [
-        2.0 ** -round(0.5 * math.log2(max(Fraction(int(v.p), int(v.q)), Fraction(1, 2**2000))))
+        2.0 ** -round(0.5 * math.log2(max(Fraction(int(v.p), int(v.q)), Fraction(1, 2**1000))))
         for v in (sigma_q[i, i] for i in range(d))
     ]
 
