@@ -19,7 +19,8 @@ __all__ = ["epsilon_grid", "plot_epochs", "plot_profile"]
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES = ("-", "--", ":")
 _TOP, _BOTTOM = 0.5, 1e-12
-_OUTSIDE = 10.0  # an order whose log δ is by this below the least of the picture need not be known
+_LEAST_HEIGHT = math.log(1e-3)  # of a picture, from the start of a curve downwards
+_OUTSIDE = 1.0  # log δ so far below the picture need not be known
 _LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
 
 
@@ -92,7 +93,7 @@ def plot_profile(
         names = order_names or (("p from q", "q from p") if isinstance(profiles, GaussianPair) else ("remove", "add"))
         _line(ax, x, worst[0], "worst of both", color="#B9C4CE", linewidth=7.0, solid_capstyle="round")
         for order, name, colour, dashes in zip(("remove", "add"), names, _COLOURS, _DASHES, strict=False):
-            row = drawn[""]._logs(x, order, float(worst.min()) - _OUTSIDE)
+            row = drawn[""]._logs(x, order, min(worst.min(), worst.max() + _LEAST_HEIGHT) - _OUTSIDE)
             _line(ax, x, row, name, color=colour, linestyle=dashes, linewidth=1.8)
     _dress(ax, x, worst, before)
     return ax
@@ -182,7 +183,9 @@ def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None
     highest = highest[highest > _LOG_SMALLEST]
     if highest.size:
         starts = worst.max(axis=1)
-        floor = min(0.5 * math.exp(highest.min()), 1e-3 * math.exp(starts[starts > _LOG_SMALLEST].min()))
+        floor = min(
+            0.5 * math.exp(highest.min()), math.exp(_LEAST_HEIGHT) * math.exp(starts[starts > _LOG_SMALLEST].min())
+        )
         ends = (floor, min(2.0 * math.exp(highest.max()), 1.2), *(y for y in before if y > 0))
         ax.set_ylim(min(ends), max(ends))
     else:

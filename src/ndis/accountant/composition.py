@@ -20,6 +20,7 @@ from ndis._balls import Ball, outward, precision
 from ndis._search import smallest_safe
 from ndis._validate import Floats, Order, largest
 from ndis.accountant.certify import Certifier
+from ndis.accountant.few import one_step
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law
 from ndis.accountant.laws.allocation import Allocation
@@ -131,6 +132,10 @@ class Composition:
 
     def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
+        if sum(n for _, n in self.parts) == 1:
+            value, error = one_step(self.parts[0][0], epsilon)
+            if error < math.inf:
+                return np.array([value]), np.array([error])
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
         box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:

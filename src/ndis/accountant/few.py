@@ -46,8 +46,8 @@ _MAX_SPLITS = 14
 def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws = [law for law, n in parts for _ in range(n)]
-    if len(laws) == 1:
-        return partial(one_step, laws[0])
+    if len(laws) == 1:  # an epoch beyond its density is enclosed only if its δ counts
+        return laws[0].log_delta if isinstance(laws[0], Allocation) else partial(one_step, laws[0])
     steps = [step for law in laws if (step := PairStep.of(law, order))]
     return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
 

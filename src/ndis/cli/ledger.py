@@ -115,7 +115,10 @@ def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     budget = _opened(path)
     heads = [*(_seal(file, budget.data_name) for file in receipt), *map(_head, head)]
     count = budget.verify(heads=heads)
-    click.echo(f"{count} entries fit together" + (f", {len(heads)} receipts among them" if heads else ""))
+    click.echo(
+        f"{count} entries fit together"
+        + (f", {len(heads)} receipt{'s' * (len(heads) > 1)} among them" if heads else "")
+    )
 
 
 @command(_LEDGER, written("A new file, to be kept where writers of the ledger cannot reach it.", new=True))

@@ -132,7 +132,7 @@ class StatisticTable:
                 value, error, low, high = cells.get((row, column), (math.nan, math.inf, 0.0, 0.0))
                 ends = [self._shown((row, column), end, 10 * error) for end in (value, low, high)]
                 shown = f"{ends[0]} ± {_digits((high - low) / 2, 10 * error)}"
-                if abs(2 * value - low - high) > 0.2 * (high - low) or not {row, column}.isdisjoint(self.dates):
+                if abs(2 * value - low - high) > 0.02 * (high - low) or not {row, column}.isdisjoint(self.dates):
                     shown = f"{ends[1]} to {ends[2]}"
                 place = (100 * (low - start) / width, 100 * (high - low) / width)
                 line.append((shown, *place) if math.isfinite(error) else ("", 0.0, 0.0))

@@ -93,7 +93,7 @@ def test_a_slot_with_a_noise_multiplier_takes_a_count_with_that_noise(place):
     call(*words, *pay, "-o", place / "first.json")
     row = ndis.Ledger(ledger).releases()[0]
     assert (row["by"], row["purpose"], row["state"]) == ("product", "weekly count", "released")
-    assert "receipts among them" in call("ledger", "verify", ledger, "--receipt", place / "first.json")
+    assert "1 receipt among them" in call("ledger", "verify", ledger, "--receipt", place / "first.json")
     call(*words, *pay)
     assert "is used up" in call(*words, *pay, status=2)
 

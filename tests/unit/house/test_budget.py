@@ -18,9 +18,9 @@ LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 # of the root and of interop hold samplers of batches and risks; those of learn, gram and describing hold statistics on
 # natural tables; those of auditing and pages hold data sets, training loops and pages that decide.
 BUDGET = {
-    "(root)": (2559, 2350),
+    "(root)": (2562, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (3942, 3600),
+    "accountant": (3947, 3600),
     "data": (2018, 1700),
     "gram": (1250, 1250),
     "noise": (330, 330),
