@@ -19,7 +19,7 @@ __all__ = ["epsilon_grid", "plot_epochs", "plot_profile"]
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _DASHES = ("-", "--", ":")
 _TOP, _BOTTOM = 0.5, 1e-12
-_LEAST_HEIGHT = math.log(1e-3)  # of a picture, from the start of a curve downwards
+_LEAST_HEIGHT = math.log(1e-3)  # a picture reaches so far below the start of a curve
 _OUTSIDE = 1.0  # log δ so far below the picture need not be known
 _LOG_SMALLEST = -700.0  # below e^−700 a float cannot be drawn
 

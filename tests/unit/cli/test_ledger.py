@@ -113,7 +113,7 @@ def test_two_receipts_of_one_entry_prove_a_history_written_twice(place):
         words = ("--ledger", ledger, "--slot", "sketch")
         call("sketch", place / "data.csv", *SKETCH, "-o", place / name, *words)
     one, two = (("--receipt", place / name / "receipt.json") for name in ("one", "two"))
-    assert "2 entries fit together, 1 receipts" in call("ledger", "verify", ledger, *two)
+    assert "2 entries fit together, 1 receipt among" in call("ledger", "verify", ledger, *two)
     assert "not the one that a receipt names" in call("ledger", "verify", ledger, *one, status=2)
     for both in ((*one, *two), (*two, *one)):
         assert "the history was written twice" in call("ledger", "verify", ledger, *both, status=2)
