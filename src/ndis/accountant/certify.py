@@ -257,7 +257,7 @@ def chernoff(parts: Parts, epsilon: float, b: float, tau2: Ball | int = 0) -> Ba
     exact = arb(b)
     exponent = chernoff_factor_ball(exact) - exact * epsilon + tau2 * exact * (1 + exact) / 2
     for law, n in parts:
-        exponent += n * law.ceiling(b, 0.0, _rough(n)).log()
+        exponent += n * law.moment(b, _rough(n)).upper().log()
     return exponent.exp().upper()
 
 

@@ -55,7 +55,7 @@ Complexes = NDArray[np.complex128]
 LEAST_V = -690.0  # log of a distance V that is a float
 _ANGLES = np.geomspace(0.98, 1e-4, 32)  # lines that are tried, over the widest one
 _RULES = 12  # as many of the widest lines are tried for a rule
-_NORM_BITS = 64
+_NORM_BITS = 256  # Bessel functions of large orders need many
 _ROUGH = 5.0  # digits of a norm, in natural log units, that only bounds an error
 _MOST_NODES = 60_000
 P = ParamSpec("P")
@@ -306,8 +306,7 @@ class LineBalls(BallLaw):
     Neither f nor ℓ depends on y. Both are analytic between the lines and real on the first, and Im ℓ ≥ 0, so that
     |e^{iyℓ}| ≤ 1 for every y ≥ 0. Let N(α, y) be the integral of |f e^{iyℓ}| over the line of α. It falls with y, and
     bounds |M(c + iy)|. A trapezoid rule on the line of α with step h errs by at most (N(|α − a|, 0) + N(α + a, 0))/
-    (e^{2πa/h} − 1), for every y ≥ 0 at once if a ≤ α, and for y = 0 if α = 0. The second is at least the first, because
-    N(α, 0) is convex in α (|f| is subharmonic), and N(−α, 0) is N(α, 0). At u + iα and u − iα the values of f are
+    (e^{2πa/h} − 1), for every y ≥ 0 at once if a ≤ α, and for y = 0 if α = 0. At u + iα and u − iα the values of f are
     conjugate, and so are those of ℓ. So |f|² is a product, and N is the integral of an analytic function.
 
     Attributes
@@ -352,8 +351,7 @@ class LineBalls(BallLaw):
                 log_g, g, other = self._at(c, u - turn, analytic)
                 return ((log_f + log_g + acb(0, y) * (loss - other)) / 2).exp() * (f * g).sqrt(analytic=analytic)
 
-            size = arb(self.log_moment(c) + max(self._log_norm(c, angle, y), 0.0)).exp()
-            small = arb(-digits).exp()
+            size, small = arb(self.log_moment(c) + self._log_norm(c, angle, y)).exp(), arb(-digits).exp()
             inside = acb.integral(value, acb(low), acb(high), abs_tol=size * small, rel_tol=small)
             return (inside.real + self._outside(c, angle, arb(low), arb(high))).upper()
 
@@ -403,6 +401,6 @@ class LineBalls(BallLaw):
             log_f, f, loss = self._at(c, acb(step * j, turn), False)
             weights.append(step * log_f.exp() * f)
             logs.append(loss)
-        strip = 2 * self._norm(c, a + angle) / (2 * arb.pi() * arb(a) / step).expm1()
-        error = strip + self._outside(c, angle, step * first, step * last)
+        edges = self._norm(c, a - angle) + self._norm(c, a + angle)
+        error = edges / (2 * arb.pi() * arb(a) / step).expm1() + self._outside(c, angle, step * first, step * last)
         return Line(weights, logs, error.upper())

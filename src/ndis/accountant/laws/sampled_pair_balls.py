@@ -318,21 +318,11 @@ def _bessel(x: Any, order: Ball) -> Any:
 
 
 def _scaled_bessel(x: Any, order: Ball) -> Any:
-    """Enclose e^{−z} ₀F₁(order; x), z = 2√x. By Poisson's integral it is E e^{−zV} for a V ≥ 0, at most 2.
-
-    So its slope in z is at most that at a real z which is no further right.
-    """
-
-    def scaled(z: Any, order: Ball) -> Any:
-        return (z * z / 4).hypgeom_0f1(order) * (-z).exp()
-
+    """Enclose e^{−2√x} ₀F₁(order; x)."""
     known, z = min(ctx.prec, x.rel_accuracy_bits()), 2 * x.sqrt()
     value = x.hypgeom_0f1(order) * (-z).exp()
     if value.rel_accuracy_bits() < known - 10:  # the two factors of a wide ball are far apart
-        middle, left = z.mid(), z.real.lower()
-        slope = scaled(left, order) - left / (2 * order) * scaled(left, order + 1)
-        error = arb(0, (abs(z - middle) * slope).upper())
-        other = scaled(middle, order) + error * (1 if isinstance(x, arb) else acb(1, 1))
+        other = z.bessel_i(order - 1, scaled=True) * (order.lgamma() - (order - 1) * (z / 2).log()).exp()
         value = max(value, other, key=lambda one: one.rel_accuracy_bits())
     if value.rel_accuracy_bits() < known - _SPARE_BITS:  # a large order
         with precision(ctx.prec + _MORE_BITS):
