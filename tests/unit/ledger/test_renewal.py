@@ -25,6 +25,7 @@ def test_the_next_ledger_holds_the_head_and_the_totals_of_the_last(plan, tmp_pat
     assert plan.verify(heads={period["entry"]: period["head"]}) == 3
     assert (second.data_name, second.adjacency) == (plan.data_name, plan.adjacency)
     assert second.verify() == 0
+    assert "In words, for this period by itself: " in second.report().to_html()
     second.reserve("a", shift(0.25))
     assert second.verify() == 1
 
