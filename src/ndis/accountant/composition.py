@@ -305,6 +305,8 @@ class Composition:
 
         def log_upper(x: float) -> float:
             bound = upper(x)
+            if not bound >= 0.0:  # a bound that is no number is not private
+                return math.inf
             return math.log(bound) + settled if bound > 0.0 else -math.inf
 
         start = self._beyond(math.log(target) - 0.1)

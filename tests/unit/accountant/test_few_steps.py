@@ -12,7 +12,7 @@ from ndis.accountant.floats import FloatComposition, find_saddle, integrate
 from ndis.accountant.laws.fixed_size import FixedSizeStep
 from ndis.accountant.laws.labelled import TruncatedStep
 from ndis.accountant.laws.mixture_steps import MixtureStep, SampledStep
-from ndis.errors import PrecisionError
+from ndis.errors import NdisError, PrecisionError
 
 
 def truncated(noise, rate, size, records):
@@ -166,3 +166,9 @@ def test_a_sampled_step_and_a_plain_release():
     for order in ("add", "remove"):
         assert both.delta(1.0, order=order) in both.certify(1.0, order=order)
     assert both.epsilon(1e-6) > gauss.epsilon(1e-6)
+
+
+def test_a_bound_that_is_no_number_ends_no_search() -> None:
+    one = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.1).repeat(10)._compositions("add")[0]
+    with pytest.raises(NdisError):
+        one._smallest(lambda x: float("nan") if x > 0.0 else 1.0, 1e-5, 1e-3)
