@@ -45,8 +45,15 @@ from ndis.gram.accumulator import Accumulator, Gram, GramAccumulator, total
 from ndis.gram.device import import_torch
 from ndis.gram.maps import RowMap
 from ndis.gram.rows import DEFAULT_FRACTIONAL_BITS, RowLayout, layout_for
-from ndis.gram.terms import TermRule, gradient_rule, residual_rule
-from ndis.gram.weighted import TermGramAccumulator, WeightedAccumulator, halved
+from ndis.gram.terms import (
+    SumAccumulator,
+    TermGramAccumulator,
+    TermRule,
+    WeightedAccumulator,
+    gradient_rule,
+    halved,
+    residual_rule,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,7 +327,7 @@ class RecordSums:
 
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
         tile = self._tile
-        values: _SumAccumulator = self._pass(lambda device: _SumAccumulator(tile, rule, device))
+        values: SumAccumulator = self._pass(lambda device: SumAccumulator(tile, rule, device))
         integers, p, m = values.integers().astype(object), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
@@ -376,28 +383,6 @@ class CountAccumulator(Accumulator):
         """Return the counts of all rows so far."""
         counts, size = self.integers(), self._edges.size
         return ValueCounts(counts[:size].reshape(self._edges.T.shape), counts[size:-1], int(counts[-1]))
-
-
-class _SumAccumulator(Accumulator):
-    """The sums of one rule add up over blocks of rows."""
-
-    def __init__(self, tile: RowLayout, rule: TermRule, device: str | None = None) -> None:
-        super().__init__(tile, rule.size, rule.bits, device)
-        self.rule = rule
-
-    def _of(self, xp: Any, tile: Any) -> Any:
-        multiply = (lambda q, u: (u @ q).T) if self._engine is None else self._device_product
-        values = self.rule.sums(xp, tile, self._placed(self.rule.weights), multiply)
-        return xp.concatenate([xp.asarray(each, dtype=xp.int64) for each in values])
-
-    def _device_product(self, tile: Any, u: Any) -> Any:
-        """Σ q ⊗ u from products that are short enough to be exact, many at a time."""
-        torch, step = self._engine.torch, min(self.rule.block_rows, len(tile))
-        cut = len(tile) - len(tile) % step
-        left = u[:, :cut].reshape(len(u), -1, step).transpose(0, 1)
-        right = tile[:cut].reshape(-1, step, tile.shape[1])
-        total = torch.bmm(left, right).to(torch.int64).sum(0)
-        return (total + (u[:, cut:] @ tile[cut:]).to(torch.int64)).T
 
 
 def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:

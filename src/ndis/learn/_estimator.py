@@ -296,6 +296,8 @@ class PrivateEstimator(SavedModel):
 
     def _paid(self, mechanism: Any, make: Callable[[], Any], *, random_state: Any) -> Any:
         """Call `make`, which reads the data; if there is a ledger, only after it has reserved."""
+        if self.ledger is None and self.slot is None:
+            return make()
         return pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=random_state)
 
     def _public_rows(self, X: Any, *, encoded: bool = False) -> Any:

@@ -205,11 +205,11 @@ def test_sums_beyond_int64_become_python_integers():
 
 
 def one_accumulator(record_sums, x=None, y=None):
-    from ndis.gram.sums import _SumAccumulator
+    from ndis.gram.sums import SumAccumulator
     from ndis.gram.terms import residual_rule
 
     rule = residual_rule(record_sums._tile, np.zeros((1, 1)), constant=False, clip=1.0, square_clip=None, edges=(1.0,))
-    found = _SumAccumulator(record_sums._tile, rule)
+    found = SumAccumulator(record_sums._tile, rule)
     if x is not None:
         found.update(x, y.reshape(-1, 1))
     return found

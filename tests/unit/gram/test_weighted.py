@@ -13,8 +13,7 @@ import pytest
 from ndis.errors import ParameterError
 from ndis.gram import host
 from ndis.gram.sums import RecordSums
-from ndis.gram.terms import gradient_rule
-from ndis.gram.weighted import WeightedAccumulator, halved
+from ndis.gram.terms import WeightedAccumulator, gradient_rule, halved
 from ndis.learn._logistic_regression import calibrated_gradients
 from ndis.mechanisms.gaussian import unit_noise
 

@@ -26,7 +26,7 @@ BUDGET = {
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2105, 1800),
+    "learn": (2107, 1800),
     "describing": (865, 700),
     "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),
@@ -34,7 +34,7 @@ BUDGET = {
     "paper interop": (539, 445),
     "cli": (1350, 1350),
 }
-FILES = 187
+FILES = 186
 WHOLE = 23_300  # code lines of the package
 LONGEST = 500  # lines of one file, all of them counted
 
