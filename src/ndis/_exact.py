@@ -119,8 +119,7 @@ def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
         number = value.item() if isinstance(value, np.generic) else value
         if not isinstance(number, int | float | Fraction):
             raise ParameterError(name, "hold integers, fractions or floats", type(value).__name__)
-        if isinstance(number, float) and not math.isfinite(number):
-            raise ParameterError(name, "be finite", "a NaN or an infinity")
+        require(not isinstance(number, float) or math.isfinite(number), name, "be finite", "a NaN or an infinity")
         flat.append(Fraction(number))
     denominator = math.lcm(*(q.denominator for q in flat))
     numerators = [q.numerator * (denominator // q.denominator) for q in flat]

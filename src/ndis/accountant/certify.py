@@ -35,13 +35,13 @@ from flint import acb, arb
 
 from ndis._balls import Ball, outward, precision
 from ndis._search import chernoff_factor_ball
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.accountant.laws import BallLaw
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.plan import Guess, Plan, Planner
 from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 
 Parts = list[tuple[BallLaw, int]]
 
@@ -116,8 +116,7 @@ class Certifier:
     def _search(self, make: Callable[[], Parts], epsilon: float, relative_width: float) -> tuple[Ball, float, str]:
         """Return δ(ε) as a ball of this relative width, or the narrowest found; its width, and why it is no less."""
         e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
-        if not 0 < width < 1:
-            raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+        require(0 < width < 1, "relative_width", "lie strictly between 0 and 1", width)
         exact = _beyond_the_ends(make, e)
         if exact is not None:
             return exact, 0.0, ""

@@ -160,8 +160,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         adjacency, several = as_adjacency(self.adjacency), self.method == "rounds"
         if several:
             for name in ("l2_penalty", "max_records"):
-                if getattr(self, name) is not None:
-                    raise ParameterError(name, "be left out with method='rounds'", getattr(self, name))
+                require(getattr(self, name) is None, name, "be left out with method='rounds'", getattr(self, name))
             self._checked_rounds()
         elif adjacency != "add-remove":
             raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))

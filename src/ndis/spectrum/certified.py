@@ -52,7 +52,7 @@ import numpy as np
 from flint import acb, arb
 
 from ndis._balls import Ball, outward, precision
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.enclosure import Enclosure
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_ball
@@ -113,8 +113,7 @@ def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
 
 def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
-    if not 0 < width < 1:
-        raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+    require(0 < width < 1, "relative_width", "lie strictly between 0 and 1", width)
     if not pair.origins:
         remedy = "make it with one of the from_ constructors"
         raise ParameterError("pair", "know its exact inputs to be certified", "none", remedy)
