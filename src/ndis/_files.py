@@ -177,9 +177,8 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
                 raise FileExistsError
             require(os.path.exists(path), name, rule, f"{kept}: a link that leads nowhere")
             mode = os.stat(path).st_mode
-            if not stat.S_ISREG(mode):
-                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise ParameterError(name, rule, f"{kept}: {kind}")
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            require(stat.S_ISREG(mode), name, rule, f"{kept}: {kind}")
             if not (mode & 0o222 and os.access(path, os.W_OK)):  # root may write it, but it is marked
                 raise ParameterError(name, rule, f"{kept}: a read-only file")
             with open(path, "rb") as held:

@@ -131,9 +131,8 @@ def _public(schema: Schema | None, given: Mapping[str, Any]) -> dict[str, Any]:
     if schema is None and given["row_norm_bound"] is None:
         raise ParameterError("row_norm_bound", "be a positive number", "none", "or give a schema with --schema")
     if schema is not None:
-        if given["target_bound"] is not None:
-            rule = "be left out with a schema, whose target has a range"
-            raise ParameterError("target_bound", rule, given["target_bound"])
+        rule = "be left out with a schema, whose target has a range"
+        require(given["target_bound"] is None, "target_bound", rule, given["target_bound"])
         public |= {key: value for key, value in schema.bounds().items() if given[key] is None}
     require(not given["ptr"] or given["rate"] is None, "--rate", "be left out with --ptr", given["rate"])
     if not given["ptr"] and any(given[name] is not None for name in _TEST):

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndis._validate import require
-from ndis.errors import ParameterError
 from ndis.ledger.accounts import Request
 from ndis.ledger.store import Entry
 from ndis.mechanisms.mechanism import CertifiedMechanism, Receipt, listening
@@ -139,9 +138,8 @@ class Charge:
                 charged = {"mechanism": type(own).__name__, **charged}
         stated = {**receipt.parameters, **{name: getattr(receipt, name) for name in _STATED}}
         for name, value in charged.items():
-            if value not in (None, stated.get(name)):
-                rule = f"be that of the mechanism that was charged, with {name} {value!r}"
-                raise ParameterError("release", rule, repr(stated.get(name)))
+            rule = f"be that of the mechanism that was charged, with {name} {value!r}"
+            require(value in (None, stated.get(name)), "release", rule, repr(stated.get(name)))
         return receipt
 
 

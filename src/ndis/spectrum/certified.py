@@ -54,7 +54,7 @@ from flint import acb, arb
 from ndis._balls import Ball, outward, precision
 from ndis._validate import as_scalar, require
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_ball
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
 from ndis.spectrum.invariants import Directions, Invariants
@@ -114,9 +114,8 @@ def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
 def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
     require(0 < width < 1, "relative_width", "lie strictly between 0 and 1", width)
-    if not pair.origins:
-        remedy = "make it with one of the from_ constructors"
-        raise ParameterError("pair", "know its exact inputs to be certified", "none", remedy)
+    remedy = "make it with one of the from_ constructors"
+    require(pair.origins, "pair", "know its exact inputs to be certified", "none", remedy)
     reached, bits = math.inf, 80 - round(math.log2(width))
     for number in range(_ATTEMPTS):
         with precision(bits):

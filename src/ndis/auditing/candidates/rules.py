@@ -242,7 +242,6 @@ class Search:
             given = ", ".join(type(rule).__name__ for rule in rules) or "none"
             raise ParameterError("neighbours", "be a rule of ndis.auditing, or a list of rules", given)
         for rule in rules:
-            if rule.adjacency != claim.adjacency:
-                wanted = f"be that of the claim, {claim.adjacency!r}"
-                raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
+            wanted = f"be that of the claim, {claim.adjacency!r}"
+            require(rule.adjacency == claim.adjacency, "adjacency of neighbours", wanted, repr(rule.adjacency))
         return rules
