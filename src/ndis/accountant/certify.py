@@ -42,6 +42,7 @@ from ndis.accountant.plan import Guess, Plan, Planner
 from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
+from ndis.spectrum.certified import too_wide
 
 Parts = list[tuple[BallLaw, int]]
 
@@ -106,11 +107,7 @@ class Certifier:
         """Return δ(ε) as a ball of this relative width. PrecisionError says that the width is not reached."""
         ball, reached, reason = self._search(self.make, epsilon, relative_width)
         if not reached <= relative_width:
-            raise PrecisionError(
-                f"the enclosure of delta at epsilon = {epsilon!r} did not shrink to relative width {relative_width:g}; "
-                f"reached {reached:.3g}{reason}",
-                reached=reached,
-            )
+            raise too_wide("delta", epsilon, relative_width, reached, reason)
         return ball
 
     def _search(self, make: Callable[[], Parts], epsilon: float, relative_width: float) -> tuple[Ball, float, str]:

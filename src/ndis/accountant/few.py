@@ -22,7 +22,7 @@ from ndis.accountant.laws import Law
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain, log_ratio_density, rough_edge
 from ndis.accountant.laws.sampled_pair import SampledPair
-from ndis.spectrum.closed_forms import mean_shift_log_delta, mean_shift_tail
+from ndis.spectrum.closed_forms import mean_shift_tail
 from ndis.spectrum.contour import DELTA
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment
@@ -45,20 +45,6 @@ def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float
         return laws[0].log_delta
     steps = [step for law in laws if (step := PairStep.of(law, order))]
     return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
-
-
-def shift_for(epsilon: float, log_delta: float) -> float:
-    """Return the mean shift whose log δ(ε) is about this, roughly: a start for searches.
-
-    >>> round(shift_for(1.0, math.log(1e-5)), 6)
-    0.268051
-    """
-    low, high = -60.0, 10.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        safe = mean_shift_log_delta(epsilon, math.exp(middle)) <= log_delta
-        low, high = (middle, high) if safe else (low, middle)
-    return math.exp(low)
 
 
 class PairStep:

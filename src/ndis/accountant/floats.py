@@ -35,7 +35,7 @@ from ndis.accountant.few import few_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.mixture import Mixture
 from ndis.errors import PrecisionError
-from ndis.spectrum.evaluate import log_one_minus_exp
+from ndis.spectrum.evaluate import log_one_minus_exp, refuse
 
 Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
 Path = tuple[float, float, float]  # saddle, width, bend
@@ -124,13 +124,7 @@ class FloatComposition:
         """Return log δ at each entry of a vector ε, and its error. PrecisionError says that the error is too large."""
         value, _, error = self._evaluate(epsilon)
         bad = ~(error <= self.accepted * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise PrecisionError(
-                f"the sampled spectrum at epsilon = {float(epsilon[i])!r} did not reach full accuracy; relative "
-                f"tolerance reached: {error[i]:.3g}",
-                reached=float(error[i]),
-            )
+        refuse(bad, epsilon, error, "the sampled spectrum at epsilon =")
         return np.minimum(value, 0.0), error
 
     @quiet

@@ -127,10 +127,13 @@ def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> B
             if ball is not None and (ball == 0 or (ball > 0 and reached <= width)):
                 return ball
         bits = bits * 7 // 4
-    raise PrecisionError(
-        f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; reached {reached:.3g}",
-        reached=reached,
-    )
+    raise too_wide("delta", e, width, reached)
+
+
+def too_wide(what: str, epsilon: float, width: float, reached: float, reason: str = "") -> PrecisionError:
+    """Return the error of an enclosure that is wider than it should be."""
+    words = f"the enclosure of {what} at epsilon = {epsilon!r} did not shrink to relative width {width:g}"
+    return PrecisionError(f"{words}; reached {reached:.3g}{reason}", reached=reached)
 
 
 def _delta_ball(directions: Directions, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
