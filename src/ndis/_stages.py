@@ -280,6 +280,7 @@ class RunSearch:
         return self.at(x).profile().certify(self.epsilon).upper
 
     def _smallest(self, number: Callable[[float], float], start: float, least: float | None = None) -> float:
+        """Return the smallest x whose run meets the budget; `number` turns x into the number of the run."""
         floor = 2.0 * math.log(self.delta) - 10.0
         return smallest_safe(
             lambda x: self._log(number(x), floor) - _INSIDE,

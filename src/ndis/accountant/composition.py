@@ -275,6 +275,7 @@ class Composition:
         return float(np.min(answer[np.isfinite(answer)], initial=self.floats.most))
 
     def _epsilon(self, target: float, guess: float | None) -> float:
+        """Return the smallest safe ε in floats, or from certificates if floats refuse."""
         try:
             return self.floats.epsilon(target, guess)
         except PrecisionError:
@@ -331,6 +332,7 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
 
 
 def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
+    """Return the larger log δ of both orders; an order that fails counts only if it may be the larger one."""
     worst, missing = -math.inf, list[tuple[Composition, PrecisionError]]()
     for one in both:
         if not one.below(epsilon, max(worst, floor)):

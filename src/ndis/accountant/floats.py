@@ -220,6 +220,7 @@ class FloatComposition:
         goal = math.log(delta)
 
         def excess(e: float) -> tuple[float, float, float]:
+            """Return log δ(ε) less its goal, its margin and its slope, for Newton steps."""
             value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
             if value == -math.inf:
                 return -math.inf, 0.0, slope

@@ -188,6 +188,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         return Table((frozenset({"number"}),), lambda wanted: iter([[codes()] * len(wanted)]))
 
     def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool) -> None:
+        """Learn in rounds, or lift the model with the bound of Böhning."""
         row_norm_bound, as_numbers = public
         codes: Any = self.classes_.astype(np.float64).tolist() if as_numbers else range(len(self.classes_))
         if self.method == "rounds":

@@ -202,6 +202,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
     # ------------------------------------------------------------------ summary and page
 
     def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
+        """Make the table of coefficients with the notes that a reader needs."""
         self._check_intervals()
         outputs, intercept = self.estimate_.theta.shape[1], len(self.estimate_.theta) > self.n_features_in_
         names, shrunk = self._names(), np.atleast_2d(self.coef_)

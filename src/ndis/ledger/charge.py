@@ -128,6 +128,7 @@ class Charge:
         return sealed  # type: ignore[no-any-return]
 
     def _checked(self, receipt: Receipt) -> Receipt:
+        """Refuse a release that the charged mechanism did not make, as far as receipts tell."""
         require(receipt.private, "release", "be private to be paid by a ledger", "one that a seed made")
         own = self._mechanism
         charged = {name: getattr(own, f"target_{name}", None) for name in ("epsilon", "delta")}

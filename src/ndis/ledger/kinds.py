@@ -132,6 +132,7 @@ class SlotPlan:
 
 
 def _need_dominated(declared: Request, request: Request, slot: str) -> None:
+    """Refuse a request unless its curve is proved to lie below that of its slot."""
     answer = _dominance(declared, request)
     if answer.decided and answer.holds:
         return

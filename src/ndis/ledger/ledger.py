@@ -237,6 +237,7 @@ class Ledger:
     def _pay(
         self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any, *, announced: bool
     ) -> T:
+        """Charge a slot, make the release and seal its receipt."""
         require(random_bits(random_state).private, "random_state", "be None for a release that a ledger pays", "a seed")
         if not announced:
             with self.charge(slot, mechanism) as charge:

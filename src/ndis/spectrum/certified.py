@@ -112,6 +112,7 @@ def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
 
 
 def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
+    """Enclose δ(ε) to a relative width, at higher and higher precision."""
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
     require(0 < width < 1, "relative_width", "lie strictly between 0 and 1", width)
     remedy = "make it with one of the from_ constructors"
@@ -178,6 +179,7 @@ class _Integral:
         self.high = min((outward(1 / t).lower for t, _, _ in self.curved if not t <= 0), default=math.inf)
 
     def value(self, digits: float, narrower: int) -> Ball | None:
+        """Return the integral with the bounds of what the sum leaves out; None if the plan fails."""
         plan = self._plan(digits, narrower)
         if plan is None:
             return None

@@ -90,6 +90,7 @@ def mean_shift_ball(epsilon: Any, square: Any) -> Any:
 
 
 def _mean_shift(epsilon: ArrayLike, distance: ArrayLike) -> Floats:
+    """Return log δ of a mean shift; negative ε come from the reversed pair."""
     e, mu = np.broadcast_arrays(as_floats("epsilon", epsilon), as_floats("distance", distance))
     require((mu >= 0).all(), "distance", "be non-negative", distance)
     # The pair is its own reverse, so δ(−e) = 1 − e^{−e} + e^{−e} δ(e): only e ≥ 0 needs a formula.

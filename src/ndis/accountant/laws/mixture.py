@@ -296,8 +296,8 @@ class Mixture(Law):
                 f"the composition is not known: a mixture of {bells.size} Gaussians with shifts up to "
                 f"{max(self.up, self.down):.3g} is out of reach; add noise"
             )
-        reach = math.ceil(10.0 / step)
-        x = step * np.unique(np.round(bells / step) + np.arange(-reach, reach + 1)) + 0.0j
+        side = math.ceil(10.0 / step)
+        x = step * np.unique(np.round(bells / step) + np.arange(-side, side + 1)) + 0.0j
         above, below = log_side(x, *self._a)[0].real, log_side(-x, *self._b)[0].real
         loss = above - below
         small = np.abs(loss) < _SMALL
@@ -381,6 +381,7 @@ class Mixture(Law):
         return value, error
 
     def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
+        """Return log moments and errors at the points of one table, which grows until all are known."""
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
         done, line = 0, _SETTLED
         while done < s.size:

@@ -84,6 +84,7 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
 
 
 def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:
+    """Return the neighbours of given data, for a projection or a lifted mechanism; others are refused."""
     law = as_projection(mechanism)
     if law is not None:
         require(search.neighbours is None, "neighbours", "be left out for a projection", type(mechanism).__name__)

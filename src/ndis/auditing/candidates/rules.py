@@ -151,6 +151,7 @@ class AddAdversarial:
         yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
+        """Yield proposals and receive their scores, and move the best rows uphill in smaller and smaller steps."""
         domain = self.domain.for_data(data)
         rows = [domain.draw(random) for _ in range(self.offspring)]
         x = np.asarray(parts_of(data)[0], dtype=np.float64)
