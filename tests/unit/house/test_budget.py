@@ -20,7 +20,7 @@ LINES = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
 BUDGET = {
     "(root)": (2561, 2350),
     "spectrum": (1950, 1950),
-    "accountant": (3885, 3600),
+    "accountant": (3883, 3600),
     "data": (2018, 1700),
     "gram": (1250, 1250),
     "noise": (330, 330),
@@ -31,7 +31,7 @@ BUDGET = {
     "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),
     "pages": (320, 320),
-    "paper interop": (536, 445),
+    "paper interop": (537, 445),
     "cli": (1350, 1350),
 }
 FILES = 186

@@ -38,8 +38,6 @@ from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
 from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import ParameterError, PrecisionError
 
-__all__ = ["Allocation", "AllocationStep"]
-
 _UNIT = 2.0**-53
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
 _DEPTH = 110.0  # −log of the mass, under both laws, that the table leaves out at each end
