@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
+from ndis._validate import Floats, as_adjacency, as_not_negative, as_size, require
 from ndis.data import Rows, Table
 from ndis.data.table import Groups, Parts
 from ndis.errors import ParameterError
@@ -132,8 +132,9 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
 
 def stated_records(estimator: Any) -> float | None:
     """Return the public number of records that an estimator was given, checked; None if there is none."""
-    records = estimator.records
-    return None if records is None else stated_bound("records", records, clipped="")
+    records = None if estimator.records is None else stated_bound("records", estimator.records, clipped="")
+    require(records is None or records >= 1, "records", "be at least 1", records)
+    return records
 
 
 def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjection:
