@@ -46,6 +46,7 @@ _LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
 _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the records: noise then costs more than bias
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
+_FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -350,7 +351,7 @@ class RoundReleases:
         records = max(float(gram[-1, -1]), noise) / column**2
         unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * len(gram))
         self.column = _COLUMN if self.constant else None
-        far = self._public.longest(self.here)
+        far = min(self._public.longest(self.here), _FARTHEST)
         self._settled(min(max(bound * longer, math.sqrt(_AFFORDED * records / unit)), far), far)
         self.longest = math.hypot(min(bound * longer, far), self.column or 0.0)
         return self._matrix(1, self._clipped.gram(), "gram")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import ndis
 from ndis.learn._releases import _seen
 
 
@@ -20,3 +21,14 @@ def test_bins_below_the_noise_count_in_a_spread_with_many_records(noise, counts)
     truth = math.sqrt(0.2 * np.mean((middles - middles[24]) ** 2))
     assert (spread == pytest.approx(truth, rel=0.1)) == counts
     assert counts or spread < truth / 4  # the noise of the sum is as large as the spread: it stays that of the value
+
+
+@pytest.mark.parametrize("seed", [0, 1, 14])
+@pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
+def test_a_bound_far_beyond_the_rows_loses_no_fit(seed):
+    """Every fourth fit was refused after its first releases: a row was too long next to the constant."""
+    rng = np.random.default_rng(0)
+    table = {"a": rng.uniform(size=400), "b": rng.choice(["N", "S"], 400), "t": rng.uniform(size=400)}
+    schema = ndis.Schema({"a": (0, 1), "b": ["N", "S"]}, target=("t", 0, 1))
+    wide = ndis.learn.PrivateLinearRegression(schema=schema, row_norm_bound=1e9, random_state=seed).fit(table)
+    assert wide.receipt_.parameters["row_norm_bound"] == schema.row_norm_bound
