@@ -108,7 +108,7 @@ class Description:
     >>> description.means().to_frame().index.tolist()
     ['age']
     >>> description.receipt.words
-    '(1, 1e-06)-differentially private, add-remove'
+    '(1, 10⁻⁶)-differentially private, add-remove'
     """
 
     values: Mapping[str, Floats]
