@@ -12,7 +12,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation, PrivacyAccountant
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from ndis._validate import Adjacency, Order, as_adjacency, as_one_probability, as_scalar
+from ndis._validate import Adjacency, Order, as_adjacency, as_one_probability, as_scalar, require
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -201,8 +201,7 @@ def from_event(
     >>> round(profile.epsilon(1e-5), 6)
     1.828237
     """
-    if not isinstance(event, dp_accounting.DpEvent):
-        raise ParameterError("event", "be a DpEvent", type(event).__name__)
+    require(isinstance(event, dp_accounting.DpEvent), "event", "be a DpEvent", type(event).__name__)
     relation = adjacency if isinstance(adjacency, NeighboringRelation) else _RELATIONS[as_adjacency(adjacency)]
     try:
         result = _profile(event, relation)
@@ -249,8 +248,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
     def get_epsilon(self, target_delta: float) -> float:
         """Return the smallest ε for a δ between 0 and 1, on the safe side."""
         delta = as_scalar("target_delta", target_delta)
-        if not 0.0 <= delta <= 1.0:
-            raise ParameterError("target_delta", "lie between 0 and 1", delta)
+        require(0.0 <= delta <= 1.0, "target_delta", "lie between 0 and 1", delta)
         if self._profile is None or (delta == 1.0 and not self._profile.groups[0].singular):
             return 0.0
         hopeless = delta == 0.0 or self._profile.groups[0].singular
@@ -289,8 +287,7 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
     True
     """
     h, least = as_scalar("discretization", discretization), as_one_probability("tail", tail)
-    if not h > 0.0:
-        raise ParameterError("discretization", "be positive", h)
+    require(h > 0.0, "discretization", "be positive", h)
     if profile.failure_probability >= least:
         least = min(2.0 * profile.failure_probability, 0.5)
     orders: tuple[Order, Order] = ("remove", "add")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import STATE_A_BOUND, Floats, as_scalar, warn_caller
+from ndis._validate import STATE_A_BOUND, Floats, as_scalar, require, warn_caller
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
@@ -264,8 +264,7 @@ class PrivateEstimator(SavedModel):
             raise ParameterError("target", "name the target column", None, "or state a schema with a target")
         targets = None if not with_target else list(target) if isinstance(target, list | tuple) else [target]
         rows = open_table(data, **how).matrix(how["columns"], targets)
-        if len(rows.groups) != 1 + with_target:
-            raise ParameterError("data", "be rows without targets", "a pair (X, y)")
+        require(len(rows.groups) == 1 + with_target, "data", "be rows without targets", "a pair (X, y)")
         names, features = rows.table.names, rows.groups[0]
         self._set_features([names[i] for i in features] if names else len(features))
         return rows

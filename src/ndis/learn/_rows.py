@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features
 
-from ndis._validate import Floats
+from ndis._validate import Floats, require
 from ndis.data import Rows, Table
 from ndis.data.cells import kind_of, numbers, text_objects
 from ndis.data.memory import column_table, no_mask, target_table
@@ -67,12 +67,10 @@ def as_array(data: Any) -> Any:
 def _by_type(name: str, data: Any) -> Any:
     """Refuse arrays whose type holds no real numbers; arrays of objects and text are read cell by cell."""
     kind = getattr(getattr(data, "dtype", None), "kind", "f")
-    if kind == "c":
-        raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
+    require(kind != "c", name, "be real", "complex numbers", "Complex data not supported")
     if not isinstance(data, np.ndarray) or kind in "fiubO":
         return data
-    if kind not in "SU":
-        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
+    require(kind in "SU", name, "hold real numbers", kind_of(data.dtype))
     return text_objects(data).astype(object)
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ndis._files import check_file, check_room, write_file
+from ndis._validate import require
 from ndis.errors import LedgerError, ParameterError
 
 FORMAT_VERSION = 1
@@ -104,6 +105,7 @@ class Store:
     """A store is the file. It keeps nothing in memory between calls, so any number of processes may use it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        require(isinstance(path, str | os.PathLike), "ledger", "be the path of a ledger", type(path).__name__)
         self.path = Path(path).absolute()  # the same file, wherever the process goes
         if not self.path.is_file():
             remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"

@@ -26,12 +26,12 @@ BUDGET = {
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2107, 1800),
-    "describing": (865, 700),
+    "learn": (2089, 1800),
+    "describing": (886, 700),
     "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),
     "pages": (320, 320),
-    "paper interop": (539, 445),
+    "paper interop": (536, 445),
     "cli": (1350, 1350),
 }
 FILES = 186
