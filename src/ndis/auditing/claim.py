@@ -11,8 +11,6 @@ from ndis._files import only_keys
 from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector, require
 from ndis.errors import ParameterError
 
-__all__ = ["Claim", "Proof", "claim_from_dict", "claim_to_dict"]
-
 Point = tuple[float, float]
 
 

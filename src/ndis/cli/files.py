@@ -101,6 +101,7 @@ def table_options(data: Any, given: Mapping[str, Any], *, targets: Any = (), not
 
 
 def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path) -> dict[str, Any]:
+    """Return the arguments for data with a schema; CSV columns without names are those of the schema, in order."""
     from ndis.data.paths import files_of, kind_of_files
 
     schema, names = read_schema(file), names_of(columns)

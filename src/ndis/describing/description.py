@@ -398,6 +398,7 @@ class Description:
 
     @cached_property
     def _moments(self) -> NoisyMoments:
+        """Return the moments from the released matrix, with what clipping took and how far tails reach."""
         require(self.plan.matrix, "matrix", "be part of the release for this", False, "describe(..., matrix=True)")
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)

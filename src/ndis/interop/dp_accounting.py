@@ -51,6 +51,7 @@ def _adjacency(relation: NeighboringRelation) -> Adjacency:
 
 
 def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
+    """Return the profile of one Gaussian release."""
     noise, adjacency = float(event.noise_multiplier), _adjacency(relation)
     if noise == 0.0:
         return _singular(adjacency)
@@ -62,6 +63,7 @@ def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
 
 
 def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a mixture of Gaussians; None if no record moves it."""
     pairs = [(float(c), float(p)) for c, p in zip(event.sensitivities, event.sampling_probs, strict=True) if p > 0]
     if relation == NeighboringRelation.REPLACE_ONE:
         raise _UnsupportedError(event, "MixtureOfGaussiansDpEvent is about records that are added or removed")
@@ -75,6 +77,7 @@ def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None
 
 
 def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a truncated Poisson sample; None if no record can enter."""
     rate, most, records = float(event.sampling_probability), event.truncated_batch_size, event.dataset_size
     if 0 in (rate, most, records):
         return None
@@ -89,6 +92,7 @@ def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | No
 
 
 def _fixed_size(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a sample of fixed size; None if it is empty."""
     if relation != NeighboringRelation.REPLACE_ONE:
         raise _UnsupportedError(event, "SampledWithoutReplacementDpEvent is about records that are replaced")
     if not isinstance(event.event, dp_accounting.GaussianDpEvent):
@@ -110,6 +114,7 @@ def _tree(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
 
 
 def _allocation(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of records that go to one step of an epoch each."""
     inner = event.event
     if relation == NeighboringRelation.REPLACE_ONE or not isinstance(inner, dp_accounting.GaussianDpEvent):
         raise _UnsupportedError(event, "allocation is known for Gaussians, and records that are added or removed")
@@ -141,6 +146,7 @@ def _repeated(profile: PrivacyProfile | None, count: int) -> PrivacyProfile | No
 
 
 def _sampled(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a Poisson sample; None if the rate is 0."""
     rate = float(event.sampling_probability)
     if not 0.0 <= rate <= 1.0:
         raise _UnsupportedError(event, "the sampling probability must lie between 0 and 1")
@@ -237,6 +243,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         return self._profile
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        """Compose an event, or return why it has no exact profile."""
         try:
             result = _profile(event, self.neighboring_relation)
         except _UnsupportedError as error:

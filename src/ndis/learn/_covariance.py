@@ -145,6 +145,7 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
     store_precision: bool = True
 
     def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
+        """Learn location and covariance in the units of the data from released moments."""
         noisy, schema = self._release_moments(rows, centered=self.assume_centered), self._schema()
         self._scale = np.ones(len(noisy.mean)) if schema is None else schema.scales()[1]
         self.location_ = noisy.mean if schema is None else schema.decode(noisy.mean)
@@ -254,6 +255,7 @@ class PrivatePCA(MomentsEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     n_components: Any = field(default=None, kw_only=False)
 
     def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
+        """Learn the mean and the leading directions from released moments."""
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width

@@ -111,6 +111,7 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
         return scale
 
     def _learn(self, rows: Rows, public: float, *, one: bool) -> None:
+        """Release one sketch of rows and targets, and solve the ridge regression in it."""
         bound = self._row_bound()
         features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
@@ -220,6 +221,7 @@ def ridge_from_gram(
 
 
 def _column(release: GramRelease | ProjectionRelease, target: str | int, columns: int) -> int:
+    """Return the number of a target column that is given by name or by number."""
     if isinstance(target, str):
         if target not in release.names[:columns]:
             raise ParameterError("target", f"be one of {', '.join(release.names[:columns]) or 'no names'}", target)

@@ -188,6 +188,7 @@ def _sums(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
 
 
 def _number_scores(values: Floats, noise: float, fitted: LinearModel) -> tuple[Floats, Floats]:
+    """Return R², the root mean square error and the mean error, with their errors, from noisy sums."""
     half = fitted.schema.target_scale()[1]
 
     def statistics(v: Floats) -> Floats:

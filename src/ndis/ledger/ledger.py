@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ndis._validate import Adjacency, as_adjacency, require
-from ndis.errors import LedgerError, ParameterError
+from ndis.errors import LedgerError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
@@ -237,6 +237,7 @@ class Ledger:
     def _pay(
         self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any, *, announced: bool
     ) -> T:
+        """Charge a slot, make the release and seal its receipt."""
         require(random_bits(random_state).private, "random_state", "be None for a release that a ledger pays", "a seed")
         if not announced:
             with self.charge(slot, mechanism) as charge:
@@ -269,9 +270,8 @@ class Ledger:
 
     def _content(self, slot: str | None, asked: Request) -> dict[str, Any]:
         """Describe a request and its cost, or refuse it."""
-        if asked.profile.adjacency != self.adjacency:
-            rule = f"have adjacency {self.adjacency!r}, like the ledger"
-            raise ParameterError("request", rule, repr(asked.profile.adjacency))
+        rule = f"have adjacency {self.adjacency!r}, like the ledger"
+        require(asked.profile.adjacency == self.adjacency, "request", rule, repr(asked.profile.adjacency))
         require(slot is None or isinstance(slot, str), "slot", "be a text", type(slot).__name__)
         cost = self._account.cost(slot, asked)
         return {"slot": slot, "profile": asked.digest, "cost": cost, "max_records": asked.max_records}
