@@ -311,10 +311,10 @@ def one_error(table: str, by: str, name: str, epsilon: float, seed: int) -> list
     return errors
 
 
-def group_means(draws: int, epsilon: float, jobs: int) -> None:
+def group_means(tables: list[str], draws: int, epsilon: float, jobs: int) -> None:
     """Print the error of means of one number in one grouping, over that of Laplace noise with public sizes."""
     print(f"\nerrors over those of Laplace noise with public sizes, {draws} draws (bar: {BAR})")
-    for pair in PAIRS:
+    for pair in (one for one in PAIRS if one[0] in tables):
         table, by, name = pair
         made = shown(each_draw(partial(one_error, *pair, epsilon), draws, jobs), table)
         if made:
@@ -356,7 +356,7 @@ def main() -> None:
                 fits(table, given.draws, given.epsilon)
         return
     found = {table: coverage(table, given.draws, given.epsilon, given.jobs) for table in given.tables}
-    group_means(given.draws, given.epsilon, given.jobs)
+    group_means(given.tables, given.draws, given.epsilon, given.jobs)
     summary(found, given.draws)
 
 

@@ -26,7 +26,6 @@ from ndis.noise.bits import random_bits
 _COUNT = 1.0 / float(COUNT_WEIGHT)  # noise of a count, in that of a sum
 _HIDDEN = "unknown: the noise hides these columns together; fewer columns, a larger epsilon or more records show them"
 _NOT_NEGATIVE = (0.0, math.inf)
-_NODES = ndtri((np.arange(40) + 0.5) / 40)  # a normal law in forty values
 
 
 def describe(
@@ -303,7 +302,8 @@ class Description:
         require(held, "name", "be a number of a release with quantiles=True", repr(name))
         place, z = list(self.plan.numbers).index(name), quantile_of(level)
         noise, total_noise = self._noise["quantiles"], self._noise["sums 0"]
-        counts, ends = self.values["quantiles"][place], np.concatenate([[-1.0], self.values["edges"][place], [1.0]])
+        counts, inner, column = self.values["quantiles"][place], self.values["edges"][place], self.plan.numbers[name]
+        ends = column.centre + column.half_width * np.concatenate([[-1.0], inner, [1.0]])
         below, bins = np.cumsum(counts), np.arange(1, len(counts) + 1)
         records = max(self._totals[0] - self._totals[1 + place], 2 * total_noise)
         # What is below an edge is known from both sides; each sum has the noise of its bins.
@@ -313,7 +313,7 @@ class Description:
         share = isotonic_regression(cumulated[:-1] / records, y_min=0.0, y_max=1.0)
         cdf = np.concatenate([[0.0], share, [1.0]])
         spread = np.concatenate([[0.0], np.sqrt(noise**2 * bins * weight)[:-1] / records, [0.0]])
-        column, rows, asked = self.plan.numbers[name], [], np.ravel(as_probability("probabilities", probabilities))
+        rows, asked = [], np.ravel(as_probability("probabilities", probabilities))
         for p in asked:
             # The quantile lies in a bin if F ≤ p at its lower end and F ≥ p at its upper one. The chance of counts that
             # speak against it as much as these is largest if F = p at the nearer end.
@@ -325,10 +325,9 @@ class Description:
             low, high = ends[places[0]], ends[places[-1] + 1]
             # The mean over what the noise and sampling may have done to F: with few records it has less error.
             rising = cdf + np.arange(len(cdf)) * 1e-12
-            near = p + float(np.interp(p, rising, error)) * _NODES
-            value = float(np.interp(near, rising, ends).mean())
-            scaled = np.array([value, (high - low) / (2 * z), low, high]) * column.half_width
-            rows.append(scaled + column.centre * np.array([1.0, 0.0, 1.0, 1.0]))
+            near = p + float(np.interp(p, rising, error)) * ndtri((np.arange(40) + 0.5) / 40)
+            value = float(np.clip(np.interp(near, rising, ends).mean(), low, high))
+            rows.append((value, (high - low) / (2 * z), low, high))
         index = [(f"{100 * p:g}%",) for p in asked]
         dates = tuple(each for (each,) in index) if name in self._dates else ()
         return StatisticTable.of(f"Quantiles of {name}", ("quantile",), index, rows, level, dates=dates)
@@ -408,13 +407,11 @@ class Description:
         farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
         shares = farthest / farthest.sum(axis=1, keepdims=True)
         lost = np.pad((rows * beyond) @ shares, ((0, 0), (0, len(plain.mean) - D)))
-        plain = replace(plain, lost=lost, chances=chances)
         others = np.diagonal(plain.covariance)[D:]
         variances = np.maximum(np.append(self.values["variances"][0] / spread**2, others), 1e-3)
         apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
-        two_values = apart**2 / variances - 6.0  # if a column holds two values so far apart
-        # Otherwise rows that are longer than normal ones make the kurtosis, each column by its share.
+        # Rows that are longer than normal ones make the kurtosis, each column by its share.
         long = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
         excess = np.pad((chances @ rows) @ long**2 / (2.0 * plain.records), (0, len(variances) - D))
         if self.plan.quantiles:  # the histogram of a number tells its fourth moment, if its range is not too wide
@@ -424,8 +421,8 @@ class Description:
             kurtosis = (self.values["quantiles"] * fourth).sum(axis=1) / unit - 3.0
             error = self._noise["quantiles"] * np.linalg.norm(fourth, axis=1) / unit
             excess[:D] += (kurtosis - excess[:D]) / (1.0 + error**2)
-        excess = np.where(apart > 0.0, two_values, excess)
-        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0))
+        excess = np.where(apart > 0.0, apart**2 / variances - 6.0, excess)  # a column may hold two values so far apart
+        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0), lost=lost, chances=chances)
 
     @cached_property
     def _averaged(self) -> NoisyMoments:

@@ -16,7 +16,6 @@ from ndis.data import Table, open_table
 from ndis.data.cells import Coded, Floats, each_cell, objects, text_objects, unwrapped
 from ndis.data.memory import column_table, is_vector, no_mask
 from ndis.data.opening import is_dask
-from ndis.errors import ParameterError
 
 
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
@@ -47,8 +46,8 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         labels = labels.iloc[:, 0] if module == "pandas" else labels.to_series(0)
     if module in ("pandas", "polars", "pyarrow") and is_vector(labels):
         return _typed_cells(labels)
-    if is_dask(labels) or not hasattr(labels, "__array__"):  # NumPy would choose one type for all its cells
-        raise ParameterError("y", "be a list, an array or a series", type(labels).__name__)
+    good = hasattr(labels, "__array__") and not is_dask(labels)  # NumPy would choose one type for all cells of others
+    require(good, "y", "be a list, an array or a series", type(labels).__name__)
     array = text_objects(np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
