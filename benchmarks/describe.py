@@ -6,8 +6,8 @@ Every draw makes a new table and a new release. The truth is that of two million
 are Student's (means, groups), Welch's (differences), those of the delta method with fourth moments (variances, and
 correlations in Fisher's scale), robust ones (regression) and order statistics (quantiles): none assumes a law. The last
 table is that of docs/describe.md. A kind beyond two points is marked: coverage minus that without privacy on the same
-draws, with the standard error of this difference. Ratios of lengths and of root mean square errors are medians over the
-statistics of a kind. A draw that fails is counted and named, and the others are shown.
+draws, with the standard error of this difference. Ratios of median lengths and of root mean square errors are medians
+over the statistics of a kind. A draw that fails is counted and named, and the others are shown.
 
 Means of one number in one grouping are compared with Laplace noise of scale range/(ε·size), as diffprivlib adds it: it
 takes the sizes of groups as public. The bar is 2.5 times its error. `--fits` compares the regressions of a description
@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 import ndis
 
@@ -230,8 +231,9 @@ def each_draw(work: Callable[[int], Any], draws: int, jobs: int) -> list[Any]:
     """Return what every seed gives, in so many processes."""
     if jobs == 1:
         return [work(seed) for seed in range(draws)]
-    with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(work, range(draws), chunksize=max(draws // (8 * jobs), 1)))
+    with ProcessPoolExecutor(jobs, initializer=threadpool_limits, initargs=(1,)) as pool:
+        made = [pool.submit(work, seed) for seed in range(draws)]
+        return [f"a process: {each.exception()}" if each.exception() else each.result() for each in made]
 
 
 def shown(made: list[Any], what: str) -> list[Any]:
@@ -265,22 +267,27 @@ def coverage(table: str, draws: int, epsilon: float, jobs: int) -> dict[str, str
         error = np.nanstd(apart) / np.sqrt(len(apart))
         each = np.nanmean(held[0] - held[1], axis=0)
         worst = int(np.argmax(np.abs(each)))
-        lengths = np.nanmean(values[:, :, 2] - values[:, :, 1], axis=0) / np.nanmean(
-            values[:, :, 5] - values[:, :, 4], axis=0
-        )
+        widths = [np.nanmedian(values[:, :, i + 1] - values[:, :, i], axis=0) for i in (1, 4)]
         points = [np.sqrt(np.nanmean(np.square(values[:, :, i] - truths), axis=0)) for i in (0, 3)]
         unknown = np.isnan(values[:, :, 0])[there].mean()
         mark = "*" if abs(ours - theirs) > 0.02 else " "
         print(
             line.format(
                 kind, f"{ours:.3f}", f"{theirs:.3f}", f"{100 * (ours - theirs):+.1f} ± {100 * error:.1f}{mark}",
-                f"{np.nanmedian(lengths):.2f}", f"{np.nanmedian(points[0] / points[1]):.2f}", f"{unknown:.3f}",
+                f"{_median_ratio(*widths):.2f}", f"{_median_ratio(*points):.2f}",
+                f"{unknown:.3f}",
                 f"{', '.join(names[worst][1])}: {100 * each[worst]:+.1f}",
             )
         )  # fmt: skip
         found[kind] = f"{ours:.3f} ({theirs:.3f})" if unknown < 0.5 else "unknown"
     sys.stdout.flush()
     return found
+
+
+def _median_ratio(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Return the median of quotients; a quantile that many records share is known exactly without privacy."""
+    there = theirs > 1e-6 * ours
+    return float(np.median(ours[there] / theirs[there])) if there.any() else np.nan
 
 
 def summary(found: dict[str, dict[str, str]], draws: int) -> None:

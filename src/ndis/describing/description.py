@@ -310,8 +310,7 @@ class Description:
         other = total_noise**2 * (_COUNT**2 + 1.0) + noise**2 * (len(counts) - bins)
         weight = other / (other + noise**2 * bins)
         cumulated = weight * below + (1 - weight) * (records - (below[-1] - below))
-        share = isotonic_regression(cumulated[:-1] / records, y_min=0.0, y_max=1.0)
-        cdf = np.concatenate([[0.0], share, [1.0]])
+        cdf = np.pad(isotonic_regression(cumulated[:-1] / records, y_min=0.0, y_max=1.0), 1, constant_values=(0.0, 1.0))
         spread = np.concatenate([[0.0], np.sqrt(noise**2 * bins * weight)[:-1] / records, [0.0]])
         rows, asked = [], np.ravel(as_probability("probabilities", probabilities))
         for p in asked:
@@ -319,8 +318,7 @@ class Description:
             # speak against it as much as these is largest if F = p at the nearer end.
             error = np.sqrt(spread**2 + p * (1 - p) / records)
             over = (cdf - p) / error
-            after, before = over[:-1], -over[1:]
-            chance = ndtr(-np.maximum(after, before)) + ndtr(np.minimum(after, before))
+            chance = ndtr(-np.maximum(over[:-1], -over[1:])) + ndtr(np.minimum(over[:-1], -over[1:]))
             places = np.flatnonzero(chance >= min(1.0 - level, chance.max()))
             low, high = ends[places[0]], ends[places[-1] + 1]
             # The mean over what the noise and sampling may have done to F: with few records it has less error.
@@ -407,8 +405,7 @@ class Description:
         farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
         shares = farthest / farthest.sum(axis=1, keepdims=True)
         lost = np.pad((rows * beyond) @ shares, ((0, 0), (0, len(plain.mean) - D)))
-        others = np.diagonal(plain.covariance)[D:]
-        variances = np.maximum(np.append(self.values["variances"][0] / spread**2, others), 1e-3)
+        variances = np.append(self.values["variances"][0] / spread**2, np.diagonal(plain.covariance)[D:]).clip(1e-3)
         apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
         # Rows that are longer than normal ones make the kurtosis, each column by its share.
