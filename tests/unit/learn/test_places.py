@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ndis.learn._releases import _seen
+from ndis.learn._releases import _seen, shortened
 
 
 def shared_value(records: float) -> np.ndarray:
@@ -20,3 +20,17 @@ def test_bins_below_the_noise_count_in_a_spread_with_many_records(noise, counts)
     truth = math.sqrt(0.2 * np.mean((middles - middles[24]) ** 2))
     assert (spread == pytest.approx(truth, rel=0.1)) == counts
     assert counts or spread < truth / 4  # the noise of the sum is as large as the spread: it stays that of the value
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rare_value_makes_no_row_much_longer_and_short_rows_stay(seed):
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 8))
+    rare = rng.random(p) < 0.5
+    steps = rng.normal(size=(p, p)) * np.where(rare, 10.0 ** rng.uniform(0.0, 4.0, p), 0.1 / p)
+    typical, most = 10.0 ** rng.uniform(-1.0, 1.0), rng.choice([0.0, 50.0])
+    limit = max(typical * (2.0 * math.sqrt(p) + 1.0), most)
+    root = shortened(steps, typical, most)
+    assert ((root @ steps) ** 2).sum(axis=0).max() <= limit * (1 + 1e-6)
+    assert np.linalg.norm(root, 2) <= 1 + 1e-6  # no row gets longer
+    np.testing.assert_array_equal(shortened(steps[:, ~rare], typical, most), np.eye(p))
