@@ -222,7 +222,7 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
       repair: add noise of 1 × clipping norm to the sum of a batch
     """
     if claim is None:
-        require(loop.history, "claim", "be given without a history", None)
+        require(loop.history, "claim", "be given if the loop states no history", "none")
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
     time = datetime.now(UTC).isoformat(timespec="minutes")

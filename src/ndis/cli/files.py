@@ -46,7 +46,7 @@ def numbers(name: str, given: Iterable[str]) -> list[float]:
 
 
 def read_profile(file: Path) -> PrivacyProfile:
-    """Return a saved profile, or that of the pair in a file."""
+    """Return a saved profile, or that of the saved schedule or pair in a file."""
     from ndis.profile import PrivacyProfile
 
     value = read_pair(file)
@@ -54,14 +54,17 @@ def read_profile(file: Path) -> PrivacyProfile:
 
 
 def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
-    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile."""
+    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile or schedule."""
     from ndis._groups import pair_from_arrays
+    from ndis.dpsgd import DPSGD
     from ndis.profile import PrivacyProfile
 
     content = read_bytes("file", file)
     if content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content)):
         return pair_from_arrays("the file", npz_arrays(content))
     values = read_object("file", file)
+    if values.get("format") == "ndis.DPSGD":
+        return DPSGD.from_json(content).profile()
     if "format" in values:
         return PrivacyProfile.from_json(content)
     return pair_from_arrays("the file", values)

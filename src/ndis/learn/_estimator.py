@@ -199,7 +199,8 @@ class PrivateEstimator(SavedModel):
         schema, stated = self._schema(), getattr(self, name)
         bound = schema.row_norm_bound if schema is not None and stated is None else stated
         instead = "or state schema= (--schema), an ndis.Schema with the ranges and categories of a table"
-        return stated_bound(name, bound, instead=instead if bound is None else None)
+        known = stated_bound(name, bound, instead=instead if bound is None else None)
+        return known if schema is None else min(known, schema.row_norm_bound)
 
     def _target_bound(self, name: str = "target_bound", *, clipped: str = "targets") -> float:
         """Return the public bound of a target: the parameter `name`, or 1 with a schema, whose target has a range."""
@@ -297,6 +298,7 @@ class PrivateEstimator(SavedModel):
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, mechanism
         return release
 
+    @np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
     def _paid(self, mechanism: Any, make: Callable[[], Any], *, random_state: Any) -> Any:
         """Call `make`, which reads the data; if there is a ledger, only after it has reserved."""
         if self.ledger is None and self.slot is None:

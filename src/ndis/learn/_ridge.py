@@ -132,8 +132,9 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
 
 def stated_records(estimator: Any) -> float | None:
     """Return the public number of records that an estimator was given, checked; None if there is none."""
-    records = estimator.records
-    return None if records is None else stated_bound("records", records, clipped="")
+    records = None if estimator.records is None else stated_bound("records", estimator.records, clipped="")
+    require(records is None or records >= 1, "records", "be at least 1", records)
+    return records
 
 
 def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjection:

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ndis._validate import Adjacency, as_adjacency, require
-from ndis.errors import LedgerError
+from ndis.errors import LedgerError, NdisError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
@@ -26,6 +28,7 @@ from ndis.profile import PrivacyProfile
 T = TypeVar("T")
 
 
+@np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
 def pay(
     mechanism: Any,
     release: Callable[[], T],
@@ -424,7 +427,9 @@ class Ledger:
         given = heads.items() if isinstance(heads, Mapping) else heads or ()
         try:
             return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
-        except (KeyError, TypeError, AttributeError) as error:  # a forged entry may hold anything
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            if isinstance(error, NdisError):  # otherwise a forged entry, which may hold anything
+                raise
             raise LedgerError("an entry of the ledger cannot be read: it has not the form of its action") from error
 
     # ------------------------------------------------------------------ inside

@@ -83,9 +83,10 @@ class Page:
         write_file(path, text.encode("utf-8"), name="path")
 
 
-def render(template: str, **values: Any) -> str:
+def render(file: str, /, **values: Any) -> str:
     """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
-    return str(_environment().get_template(template).render(**values)).lstrip()
+    # An argument of a command may be no text.
+    return str(_environment().get_template(file).render(**values)).lstrip().encode(errors="backslashreplace").decode()
 
 
 @functools.cache
