@@ -33,12 +33,10 @@ from ndis._search import quiet
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
-from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
+from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity, kept
 from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
 from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import ParameterError, PrecisionError
-
-__all__ = ["Allocation", "AllocationStep"]
 
 _UNIT = 2.0**-53
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
@@ -101,7 +99,6 @@ class _Epoch:
         self._table, self.noise = sums.table, sums.noise
         self.error = sums.table.error + 2.0 * _UNIT * math.log2(2.0 * bins)
         self.edges = self._table.edges + math.log(self._table.scale / bins)
-        self._levels: dict[float, tuple[Floats, Floats, Floats]] = {}
 
     def nodes(self, low: float, high: float, width: float) -> tuple[Floats, Floats, Floats]:
         """Return ℓ, log of density times weight, and its error, on pieces between two ℓ of at most this width."""
@@ -132,10 +129,11 @@ class _Epoch:
 
     def level(self, width: float) -> tuple[Floats, Floats, Floats]:
         """Return the nodes of the whole table for pieces of at most this width."""
-        width = 2.0 ** math.floor(math.log2(max(min(width, 1.0), 1e-12)))
-        if width not in self._levels:
-            self._levels[width] = self.nodes(-math.inf, math.inf, width)
-        return self._levels[width]
+        return self._level(2.0 ** math.floor(math.log2(max(min(width, 1.0), 1e-12))))
+
+    @kept
+    def _level(self, width: float) -> tuple[Floats, Floats, Floats]:
+        return self.nodes(-math.inf, math.inf, width)
 
 
 @lru_cache(_KEPT)
