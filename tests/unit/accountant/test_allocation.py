@@ -11,6 +11,7 @@ from flint import acb, arb, arb_series, ctx
 import ndis
 from ndis import ParameterError, PrecisionError, PrivacyProfile
 from ndis._balls import precision
+from ndis.accountant import floats
 from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.allocation_balls import EpochBalls
 from ndis.accountant.laws.lognormal import Laplace
@@ -238,6 +239,16 @@ def test_sums_of_losses_agree_with_the_contour_in_the_add_order() -> None:
     floats = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=20, epochs=2)._compositions("add")[0].floats
     epsilon = np.array([1.0])
     assert floats._by_sums(epsilon, 0)[0][0] == pytest.approx(floats.log_delta(epsilon)[0][0], rel=1e-9)
+
+
+def test_one_epoch_beyond_its_table_is_certified_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its moments come from the same table, and the contour tried every path over them."""
+    profile = PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000)
+    epsilon = 2.0  # δ of the add order is far below the mass that the table leaves out
+    box = profile.certify(epsilon, order="add")
+    assert 0.0 < box.lower <= box.upper < math.exp(-105.0)
+    monkeypatch.setattr(floats, "integrate", None)
+    assert profile.log_delta(epsilon, order="add") == pytest.approx(math.log(box.upper), rel=1e-9)
 
 
 def test_noise_out_of_reach_has_no_number() -> None:

@@ -136,9 +136,7 @@ class _Epoch:
         return self.nodes(-math.inf, math.inf, width)
 
 
-@lru_cache(_KEPT)
-def _epoch(shift: float, bins: int) -> _Epoch:
-    return _Epoch(shift, bins)
+_epoch = lru_cache(_KEPT)(_Epoch)
 
 
 class Allocation(Law):
@@ -150,6 +148,7 @@ class Allocation(Law):
     """
 
     accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
+    direct = True  # both come from one table
 
     def __init__(self, step: AllocationStep, order: Order) -> None:
         # rounded up, which is the safe side
