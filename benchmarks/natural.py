@@ -219,8 +219,10 @@ TABLES: dict[str, tuple[NaturalTable, int]] = {
     "rare-yes-loud": (rare(0.01, 3.0), 20_000), "rare-yes-200k": (rare(0.002), 200_000),
     "rare-clinic": (rare(0.01, 1.0, 5), 20_000), "rare-clinic-2k": (rare(0.05, 1.0, 5), 2000),
     "rare-clinic-loud": (rare(0.01, 3.0, 5), 20_000), "rare-clinics": (rare(0.01, 1.0, 8), 20_000),
-    "rare-yes-5k+": (rare(0.03, 2.0), 5000), "rare-yes-50k+": (rare(0.005, 2.0), 50_000),
-    "rare-clinic-5k+": (rare(0.03, 1.5, 3), 5000), "rare-clinic-50k+": (rare(0.004, 1.0, 4), 50_000),
+    "rare-yes-5k*": (rare(0.03, 2.0), 5000), "rare-yes-50k*": (rare(0.005, 2.0), 50_000),
+    "rare-clinic-5k*": (rare(0.03, 1.5, 3), 5000), "rare-clinic-50k*": (rare(0.004, 1.0, 4), 50_000),
+    "rare-yes-12k+": (rare(0.012, 2.5), 12_000), "rare-yes-30k+": (rare(0.015), 30_000),
+    "rare-clinic-3k+": (rare(0.06, 2.0, 4), 3000), "rare-clinic-30k+": (rare(0.008, 1.0, 6), 30_000),
 }  # fmt: skip
 
 

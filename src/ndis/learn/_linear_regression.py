@@ -443,10 +443,8 @@ class LinearReleases(RoundReleases):
         sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
         histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
-        clip, taken, squares, grown = last_clips(
-            histogram, noise, entries=theta.size, tail=0.05 * (not self._rare.any()), **how
-        )
-        return LastRound(rows, inverse, LastClips(clip * unit, taken * unit**2, squares * unit, grown), rare)
+        c = last_clips(histogram, noise, entries=theta.size, tail=0.05 * (not rare.any()), **how)
+        return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown), rare)
 
     def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release the sum of the last round in the present coordinates; with its noise in those of its shape."""

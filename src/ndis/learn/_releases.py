@@ -48,7 +48,7 @@ _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the recor
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
-_RARE = 20.0  # a value is rare if fewer records have it than this many standard deviations of a histogram's noise
+_RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -261,12 +261,12 @@ def turned(here: Coordinates, gram: Floats, noise: float, *, constant: float, ce
     return replace(here, matrix=matrix, centre=centre), longer
 
 
-def shortened(steps: Floats, typical: float, most: float = 0.0) -> Floats:
+def shortened(steps: Floats, typical: Any, most: float = 0.0) -> Floats:
     """Return K⁻¹ᐟ², which makes columns m of `steps` short: mᵀm is at most 2√p + 1 times `typical`, or `most` if more.
 
     So a row of length √p is √p + 1 long at most. K = I + Σ κ·mmᵀ, so mᵀK⁻¹m ≤ mᵀm/(1 + κ·mᵀm); κ may be 0.
     """
-    squared = max(typical * (2.0 * math.sqrt(len(steps)) + 1.0), most, 1e-300)
+    squared = np.maximum(typical * (2.0 * math.sqrt(len(steps)) + 1.0), max(most, 1e-300))
     more = 1.0 / squared - 1.0 / np.maximum((steps**2).sum(axis=0), squared)
     return np.asarray(np.linalg.inv(np.linalg.cholesky(np.eye(len(steps)) + steps * more @ steps.T)))
 
@@ -339,7 +339,8 @@ class RoundReleases:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
-        self._rare, self.longest, self.private = np.zeros(len(public.origin)), 1.0, True
+        self._widths = self._seen = np.zeros(len(public.origin))
+        self.longest, self.private = 1.0, True
         self.log: list[dict[str, Any]] = []
         self._rows = self._clipped = sums
         self._counted: list[tuple[float, float]] = []
@@ -352,9 +353,9 @@ class RoundReleases:
         self.budget = self.budget.reshared(int(not self._fixed), **self.shares(spreads, counted))
         if spreads is None:
             return self._stay()
-        widths = np.array([0.0 if pair is None else pair[1] - pair[0] for pair in self._public.values])
-        rare = counted / (_RARE * self.budget.count_noise(-1, squared_reach=self._replaced))
-        self._rare = np.where(np.diagonal(spreads.matrix * widths) ** 2 > rare, widths, 0.0)
+        self._widths = widths = np.array([pair[1] - pair[0] if pair else 0.0 for pair in self._public.values])
+        having = counted / np.maximum(np.diagonal(spreads.matrix * widths) ** 2, 1e-300)  # records with the rarer value
+        self._seen = np.maximum(having / (_RARE * self.budget.count_noise(-1)), 1.0)
         self.here = spreads = replace(spreads, matrix=shortened(spreads.matrix * widths, 1.0) @ spreads.matrix)
         bound = self._norm_bound()
         column = _COUNTING * bound
@@ -425,8 +426,8 @@ class RoundReleases:
         return self._public.farthest_target(self.here)
 
     def short(self, matrix: Floats, typical: float) -> Floats:
-        """Return what leaves no row times `matrix` longer by more than √typical for a rare value in one column."""
-        return shortened(matrix[:, : len(self._rare)] @ self.here.matrix * self._rare, typical)
+        """Return what leaves no row times `matrix` much longer for a rare value; more if more records have it."""
+        return shortened(matrix[:, : len(self._widths)] @ self.here.matrix * self._widths, typical * self._seen)
 
     def shaped(self, shape: Floats) -> RecordSums:
         """Return the records with their predictors, the constant included, times a public matrix: no longer apart."""

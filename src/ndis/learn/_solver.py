@@ -90,21 +90,15 @@ class Round:
         Standard deviation of its noise, in the coordinates of its terms.
     bias : float
         Standard deviation, per entry, of what clipping may have taken; 0 where hardly a term was clipped.
-    own : (predictors, predictors) array
-        Covariance of the total where noise, or bias, is 1 in the coordinates of its terms; by default they are those of
-        θ.
+    own : (predictors, predictors) array, or 1
+        Covariance of the total where noise, or bias, is 1 in the coordinates of its terms.
     """
 
     theta: Floats
     total: Floats
     noise: float
     bias: float = 0.0
-    own: Any = None
-
-    def along(self, vectors: Floats) -> Floats:
-        """Return the variance of noise 1 along orthonormal directions of the features."""
-        own = np.eye(len(self.theta)) if self.own is None else self.own
-        return np.asarray(((own[: len(vectors), : len(vectors)] @ vectors) * vectors).sum(axis=0))
+    own: Any = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +170,10 @@ def posterior_mean(rounds: Sequence[Round], matrix: Preconditioner) -> Floats:
     """
     theta = np.stack([r.theta for r in rounds])
     measured = np.stack([r.total for r in rounds]) + matrix.apply(theta)
-    variances = np.array([(r.noise**2 * NOISE_SHARE + r.bias**2) * r.along(matrix.vectors) for r in rounds])
-    honest = np.array([(r.noise**2 + r.bias**2) * r.along(matrix.vectors) for r in rounds])
+    at = np.eye(theta.shape[1], len(matrix.vectors)) @ matrix.vectors
+    sizes = np.array([(at * np.dot(r.own, at)).sum(axis=0) for r in rounds])
+    variances = np.array([[r.noise**2 * NOISE_SHARE + r.bias**2] for r in rounds]) * sizes
+    honest = np.array([[r.noise**2 + r.bias**2] for r in rounds]) * sizes
     columns = [_one_target(theta[:, :, j], measured[:, :, j], variances, honest, matrix) for j in range(theta.shape[2])]
     return np.stack(columns, axis=1)
 
