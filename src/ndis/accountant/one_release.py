@@ -110,12 +110,7 @@ class OneRelease:
             top_end = outward(weight * arb(top.upper)).upper
             box = Enclosure(outward(weight * arb(bottom.lower)).lower, min(top_end, 1.0))
         if not box.width <= relative_width * box.upper + 4 * math.ulp(box.upper):
-            reached = box.width / box.upper
-            raise PrecisionError(
-                f"the enclosure of the subsampled delta at epsilon = {epsilon!r} did not shrink to relative width "
-                f"{relative_width:g}; reached {reached:.3g}",
-                reached=reached,
-            )
+            raise certified.too_wide("the subsampled delta", epsilon, relative_width, box.width / box.upper)
         return box
 
     def smallest_epsilon(self, target: float, start: float = 0.0, guess: float | None = None) -> float:

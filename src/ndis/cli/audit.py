@@ -307,6 +307,7 @@ def load(kind: str, name: Any, folder: Path) -> Any:
 
 @lru_cache
 def _module(file: Path) -> ModuleType:
+    """Run a Python file as a module of its own name."""
     spec = spec_from_file_location(f"audited_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import read_bytes, read_object
+from ndis._validate import require
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def table_options(data: Any, given: Mapping[str, Any], *, targets: Any = (), not
 
 
 def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path) -> dict[str, Any]:
+    """Return the arguments for data with a schema; CSV columns without names are those of the schema, in order."""
     from ndis.data.paths import files_of, kind_of_files
 
     schema, names = read_schema(file), names_of(columns)
@@ -108,8 +110,7 @@ def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path
         click.echo(_BY_ORDER, err=True)
         names = names or [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
     target, *more = (targets if isinstance(targets, list | tuple) else [targets]) or [None]
-    if more:
-        raise ParameterError("targets", "be one column with a schema", ", ".join(map(str, targets)))
+    require(not more, "targets", "be one column with a schema", ", ".join(map(str, targets)))
     return {
         "columns": names,
         "schema": schema if target in (None, schema.target_name) else schema.with_target(str(target)),
@@ -137,8 +138,7 @@ def _chosen(name: str, given: Any, names: tuple[str, ...]) -> list[str | int] | 
     if given in (None, (), []):
         return None
     items = list(given) if isinstance(given, list | tuple) else [given]
-    if not all(type(item) in (str, int) for item in items):
-        raise ParameterError(name, "be names or numbers of columns", "other values")
+    require(all(type(item) in (str, int) for item in items), name, "be names or numbers of columns", "other values")
     words = items if all(item in names for item in items) else _joined(items).split(",")
     stripped = [word if word in names else word.strip() for word in words]
     return [int(word) if word not in names and word.isdecimal() else word for word in stripped]

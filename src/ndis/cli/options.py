@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from ndis._files import check_file
+from ndis._validate import require
 from ndis.cli.output import place_of
 from ndis.errors import NdisError, ParameterError, PrecisionError
 from ndis.pages.text import printable
@@ -176,8 +177,7 @@ def reports(names: str) -> click.Option:
 def need_one(rule: str, *given: object) -> None:
     """Refuse options that say one thing twice, or not at all; what is not given is None."""
     said = sum(one is not None for one in given)
-    if said != 1:
-        raise ParameterError("input", rule, "both" if said else "neither")
+    require(said == 1, "input", rule, "both" if said else "neither")
 
 
 def flag(names: str, help: str) -> click.Option:

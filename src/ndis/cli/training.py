@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ndis._files import only_keys, read_object
+from ndis._validate import require
 from ndis.cli import options as opt
 from ndis.cli.audit import REFUTED
 from ndis.cli.files import read_profile
@@ -100,12 +101,10 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
     sampling, known = given["sampling"], dict(given)
     needs = SAMPLERS[sampling].needs
     for name in ("bins", "max_batch_size"):
-        if given[name] is not None and name not in needs:
-            raise ParameterError(name, f"not be given for {sampling!r}", given[name])
+        require(given[name] is None or name in needs, name, f"not be given for {sampling!r}", given[name])
     if sampling == "allocation":
         known["epochs"] = _steps(Fraction(1), given["epochs"], given["steps"])  # epochs that are begun count
-        if given["steps"] is not None:
-            raise ParameterError("steps", "not be given for 'allocation'", given["steps"], "say --epochs")
+        require(given["steps"] is None, "steps", "not be given for 'allocation'", given["steps"], "say --epochs")
         known["bins"] = given["bins"] or math.floor(1 / _rate(given, given["records"]))
     else:
         rate = _rate(given, given["records"] if sampling != "truncated" or given["batch_size"] else None)
@@ -120,11 +119,9 @@ def _rate(given: dict[str, Any], records: Any) -> Fraction:
         got = "both" if rate is not None else "neither"
         raise ParameterError("input", "be --sampling-rate, or --batch-size and --records", got)
     if rate is None:
-        if not 1 <= size <= records:
-            raise ParameterError("--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
+        require(1 <= size <= records, "--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
         return Fraction(size, records)
-    if not 0 < rate <= 1:
-        raise ParameterError("--sampling-rate", "be above 0 and at most 1", rate)
+    require(0 < rate <= 1, "--sampling-rate", "be above 0 and at most 1", rate)
     return Fraction(rate)
 
 
@@ -133,8 +130,7 @@ def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
     opt.need_one("be one of --epochs and --steps", epochs, steps)
     if epochs is None:
         return steps  # type: ignore[return-value]  # one of both
-    if not 0 < epochs < math.inf:
-        raise ParameterError("--epochs", "be positive and finite", epochs)
+    require(0 < epochs < math.inf, "--epochs", "be positive and finite", epochs)
     return math.ceil(Fraction(epochs) / rate)
 
 

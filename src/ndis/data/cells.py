@@ -343,6 +343,7 @@ def days(cells: Cells) -> Floats:
 
 
 def _day_of(cell: Any) -> float:
+    """Return the day of one cell; NaN for what is no date."""
     kind = type(cell)
     pandas: Any = sys.modules.get("pandas")
     if pandas is not None and (cell is pandas.NaT or kind is pandas.Timestamp):

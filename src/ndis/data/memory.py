@@ -138,6 +138,7 @@ def _length(data: Any) -> int | None:
 
 
 def _array(x: NDArray[Any]) -> Table:
+    """Open a NumPy array: numbers as rows, anything else by column."""
     no_mask(x)
     width = matrix_width(x.shape)
     plain = np.asarray(x)
@@ -155,6 +156,7 @@ def _array(x: NDArray[Any]) -> Table:
 
 
 def _torch(tensor: Any) -> Table:
+    """Open a tensor; on the CPU it is a NumPy array."""
     width = matrix_width(tuple(tensor.shape))
     if tensor.is_complex() or str(tensor.layout) != "torch.strided":
         raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")

@@ -400,6 +400,7 @@ class Description:
 
     @cached_property
     def _moments(self) -> NoisyMoments:
+        """Return the moments from the released matrix, with what clipping took and how far tails reach."""
         if not self.plan.matrix:
             raise ParameterError("matrix", "be part of the release for this", False, "describe(..., matrix=True)")
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)

@@ -254,6 +254,7 @@ class Releases:
         hot, scaled = [(name, len(one.values)) for name, one in self._plan.hot.items()], self._scaled()
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
+            """Add a block of records to the Gram matrix: their numbers, and a column per category."""
             rows = scaled(z, codes)
             blocks = [weight * np.eye(width + 2)[codes[name]][:, :width] for name, width in hot]
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
@@ -269,6 +270,7 @@ class Releases:
         sizes = [{name: self._plan.sizes[name] for name in self._plan.groupings[i]} for i in which]
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
+            """Add a block of records to the sums of each grouping, as integers."""
             missing = np.isnan(z)
             inside = np.minimum(np.maximum((np.where(missing, middle, z) - middle) / half, -1.0), 1.0)
             q = np.where(missing, 0.0, np.rint(inside * 2.0**_BITS))
@@ -284,6 +286,7 @@ class Releases:
         return lambda: [IntegerSum((math.prod(dim.values()), width), 2 * _BITS) for dim in sizes], add
 
     def _release_sums(self, which: Sequence[int], sums: Sequence[Any]) -> None:
+        """Release the sums of some groupings, with the weights of counts, numbers and squares."""
         D, unit = len(self._plan.numbers), 2 ** (2 * _BITS + 1)
         scale = np.array([int(COUNT_WEIGHT * unit)] + [unit] * D + [2 ** (_BITS + 1)] * D + [1] * D, dtype=object)
         weights = np.array([float(COUNT_WEIGHT)] + [1.0] * 2 * D + [float(SQUARE_WEIGHT)] * D)

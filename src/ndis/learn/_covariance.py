@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.covariance import EmpiricalCovariance, empirical_covariance, log_likelihood
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_choice
+from ndis._validate import Floats, as_adjacency, as_choice, require
 from ndis.data import Rows
 from ndis.describing.statistics import NoisyMoments, paired
 from ndis.errors import ParameterError
@@ -147,6 +147,7 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
     store_precision: bool = True
 
     def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
+        """Learn location and covariance in the units of the data from released moments."""
         noisy, schema = self._release_moments(rows, centered=self.assume_centered), self._schema()
         self._scale = np.ones(len(noisy.mean)) if schema is None else schema.scales()[1]
         self.location_ = noisy.mean if schema is None else schema.decode(noisy.mean)
@@ -256,12 +257,12 @@ class PrivatePCA(MomentsEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     n_components: Any = field(default=None, kw_only=False)
 
     def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
+        """Learn the mean and the leading directions from released moments."""
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
-        if not (wanted is None or share or whole):
-            rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
-            raise ParameterError("n_components", rule, repr(wanted))
+        rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
+        require(wanted is None or share or whole, "n_components", rule, repr(wanted))
         noisy = self._release_moments(rows)
         values, vectors = noisy.directions(list(range(width)))
         variances = np.maximum(values, 0.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_feature_names
 
-from ndis._validate import Floats, as_scalar
+from ndis._validate import Floats, as_scalar, require
 from ndis.data import Rows, Table, open_table
 from ndis.data.cells import numbers, text_objects
 from ndis.data.memory import column_table, no_mask, target_table
@@ -60,8 +60,7 @@ def as_array(data: Any) -> Any:
 def _by_type(name: str, data: Any) -> Any:
     """Refuse arrays whose type holds no real numbers; arrays of objects and text are read cell by cell."""
     kind = getattr(getattr(data, "dtype", None), "kind", "f")
-    if kind == "c":
-        raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
+    require(kind != "c", name, "be real", "complex numbers", "Complex data not supported")
     return text_objects(data).astype(object) if isinstance(data, np.ndarray) and kind in "SU" else data
 
 

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_size
+from ndis._validate import Floats, as_adjacency, as_size, require
 from ndis.data.schema import Category
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
-from ndis.errors import ParameterError
 from ndis.learn._estimator import PrivateEstimator, Scored
 from ndis.learn._releases import Coordinates, PublicRanges, RoundReleases
 from ndis.mechanisms.mechanism import Receipt, announce
@@ -122,8 +121,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
 
     def _checked_rounds(self, *, several: bool = True) -> int:
         rounds = as_size("rounds", self.rounds)
-        if several and not 2 <= rounds <= _MOST_ROUNDS:
-            raise ParameterError("rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
+        require(not several or 2 <= rounds <= _MOST_ROUNDS, "rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
         return rounds
 
     def _public(self) -> dict[str, Any]:
@@ -204,6 +202,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
     # ------------------------------------------------------------------ summary and page
 
     def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
+        """Make the table of coefficients with the notes that a reader needs."""
         self._check_intervals()
         outputs, intercept = self.estimate_.theta.shape[1], len(self.estimate_.theta) > self.n_features_in_
         names, shrunk = self._names(), np.atleast_2d(self.coef_)

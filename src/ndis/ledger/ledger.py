@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ndis._validate import Adjacency, as_adjacency, require
-from ndis.errors import LedgerError, NdisError, ParameterError
+from ndis.errors import LedgerError, NdisError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
@@ -28,7 +28,6 @@ from ndis.profile import PrivacyProfile
 T = TypeVar("T")
 
 
-@np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
 def pay(
     mechanism: Any,
     release: Callable[[], T],
@@ -65,7 +64,8 @@ def pay(
     if ledger is None:
         require(slot is None, "slot", "come with a ledger", repr(slot), "pass ledger= as well")
         return release()
-    return Ledger(ledger)._pay(slot, mechanism, release, random_state, announced=announced)
+    with np.errstate(all="ignore"):  # no warning or error of NumPy may follow a reservation
+        return Ledger(ledger)._pay(slot, mechanism, release, random_state, announced=announced)
 
 
 class Ledger:
@@ -240,6 +240,7 @@ class Ledger:
     def _pay(
         self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any, *, announced: bool
     ) -> T:
+        """Charge a slot, make the release and seal its receipt."""
         require(random_bits(random_state).private, "random_state", "be None for a release that a ledger pays", "a seed")
         if not announced:
             with self.charge(slot, mechanism) as charge:
@@ -272,9 +273,8 @@ class Ledger:
 
     def _content(self, slot: str | None, asked: Request) -> dict[str, Any]:
         """Describe a request and its cost, or refuse it."""
-        if asked.profile.adjacency != self.adjacency:
-            rule = f"have adjacency {self.adjacency!r}, like the ledger"
-            raise ParameterError("request", rule, repr(asked.profile.adjacency))
+        rule = f"have adjacency {self.adjacency!r}, like the ledger"
+        require(asked.profile.adjacency == self.adjacency, "request", rule, repr(asked.profile.adjacency))
         require(slot is None or isinstance(slot, str), "slot", "be a text", type(slot).__name__)
         cost = self._account.cost(slot, asked)
         return {"slot": slot, "profile": asked.digest, "cost": cost, "max_records": asked.max_records}

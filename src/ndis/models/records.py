@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data import Table, open_table
 from ndis.data.cells import Coded, Floats, each_cell, objects, text_objects, unwrapped
 from ndis.data.memory import column_table, is_vector, no_mask
@@ -23,12 +24,10 @@ def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]
     >>> read_records((np.array([[1, "a"], [2.0, 3.0]], dtype=object), [1, 0]), max_records=None)
     (array([[ 1., nan], [ 2.,  3.]]), array([1., 0.]))
     """
-    if not isinstance(data, tuple) or len(data) != 2:
-        raise ParameterError("data", "be a pair (X, y)", type(data).__name__)
+    require(isinstance(data, tuple) and len(data) == 2, "data", "be a pair (X, y)", type(data).__name__)
     labels = data[1] if isinstance(data[1], Table) else column_of_cells(data[1])
     rows = open_table((data[0], labels)).matrix()
-    if rows.widths[1] != 1:
-        raise ParameterError("y", "be one column", f"{rows.widths[1]} columns")
+    require(rows.widths[1] == 1, "y", "be one column", f"{rows.widths[1]} columns")
     x, y = rows.arrays(most=max_records)
     return x, y[:, 0]
 
@@ -52,8 +51,7 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
     array = text_objects(np.asarray(labels.cpu() if module == "torch" else labels))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
-        raise ParameterError("y", "be one column", f"{array.ndim} dimension(s)")
+    require(array.ndim == 1, "y", "be one column", f"{array.ndim} dimension(s)")
     return array
 
 
@@ -61,8 +59,7 @@ def _typed_cells(column: Any) -> NDArray[Any]:
     """Return the cells of a series, or of an Arrow array, by its declared type: numbers, texts or objects."""
     table = column_table(column)
     (kind,) = table.kinds[0]
-    if kind not in ("number", "boolean", "text", "cells", "objects"):
-        raise ParameterError("y", "hold numbers or text", kind)
+    require(kind in ("number", "boolean", "text", "cells", "objects"), "y", "hold numbers or text", kind)
     blocks = (cells for (cells,) in table.cells(((0, kind != "text"),)))
     if kind == "text":  # bytes may be no UTF-8; equal labels are one object, as views of a long one were
         known: dict[Any, Any] = {}

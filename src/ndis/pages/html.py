@@ -93,6 +93,7 @@ def render(file: str, /, **values: Any) -> str:
 
 @functools.cache
 def _environment() -> Any:
+    """Make the jinja environment that all pages share."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # it takes long to load
 
     loader = PackageLoader("ndis.pages")

@@ -44,6 +44,7 @@ class ChiSquareLaw(LogMoment):
     mean_low: float = 0.0
 
     def linear(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the distance of x to the mean, or to the edge where that is nearer and has more digits."""
         about_mean = (self.mean - x) + self.mean_low
         if self.gaussian and self.exact_edge is None:
             return about_mean, np.zeros(x.shape, dtype=np.bool_)

@@ -18,8 +18,7 @@ import scipy
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_floats, exponential, shaped
-from ndis.errors import ParameterError
+from ndis._validate import Floats, as_floats, exponential, require, shaped
 
 _NODES, _WEIGHTS = leggauss(12)
 _ROUNDING = 2.0**-50  # rounding of a closed form, relative to 1 + |log δ| + |ε/μ|
@@ -91,9 +90,9 @@ def mean_shift_ball(epsilon: Any, square: Any) -> Any:
 
 
 def _mean_shift(epsilon: ArrayLike, distance: ArrayLike) -> Floats:
+    """Return log δ of a mean shift; negative ε come from the reversed pair."""
     e, mu = np.broadcast_arrays(as_floats("epsilon", epsilon), as_floats("distance", distance))
-    if not (mu >= 0).all():
-        raise ParameterError("distance", "be non-negative", distance)
+    require((mu >= 0).all(), "distance", "be non-negative", distance)
     # The pair is its own reverse, so δ(−e) = 1 − e^{−e} + e^{−e} δ(e): only e ≥ 0 needs a formula.
     up = np.where(e < 0, -e, e)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):

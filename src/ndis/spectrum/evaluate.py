@@ -53,15 +53,12 @@ def lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
     return ~(error <= _TOLERANCE * (1.0 + np.abs(value)))
 
 
-def refuse(bad: NDArray[np.bool_], x: Floats, error: Floats) -> None:
+def refuse(bad: NDArray[np.bool_], x: Floats, error: Floats, what: str = "the contour integral at") -> None:
     """Refuse the first of the points that are marked as bad."""
     if bad.any():
         i = int(np.argmax(bad))
-        raise PrecisionError(
-            f"the contour integral at {float(x[i])!r} did not reach full accuracy; relative tolerance reached: "
-            f"{error[i]:.3g}",
-            reached=float(error[i]),
-        )
+        words = f"{what} {float(x[i])!r} did not reach full accuracy; relative tolerance reached: {error[i]:.3g}"
+        raise PrecisionError(words, reached=float(error[i]))
 
 
 def log_one_minus_exp(a: Floats) -> Floats:

@@ -72,6 +72,7 @@ class _Lognormals(SumTables):
         self.table, self.noise = self._power(0, count), self._noise
 
     def _span(self, f: Callable[[Floats], Floats], scale: float, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of the table of a sum, beyond which the mass under both laws does not count."""
         unit = self._power(0, 1).scale
         lams = np.linspace(low, 0.0, _LOOKS)[1:]
         below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count * unit / scale))
@@ -82,6 +83,7 @@ class _Lognormals(SumTables):
         return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
 
     def _one(self, j: int) -> DensityTable:
+        """Return the table of one lognormal number."""
         log_unit = math.log(math.sqrt(2.0 * math.pi) * self.shift)
 
         def f(lams: Floats) -> Floats:

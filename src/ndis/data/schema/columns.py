@@ -413,6 +413,7 @@ def as_column(name: str, spec: Any) -> Column:
 
 
 def _from_mapping(name: str, spec: Mapping[str, Any]) -> Column:
+    """Make the column that a mapping of TOML describes, by its keys."""
     filled = PLACEHOLDER not in (spec.get("low"), spec.get("high")) and spec.get("categories") != [PLACEHOLDER]
     remedy = "replace each ? by what is known without looking at the data, or delete the line"
     require(filled, f"column {name!r}", "be filled in", "a template", remedy)
