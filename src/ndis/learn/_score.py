@@ -156,13 +156,15 @@ def score_privately(
         sums[0].add(count(fitted, scores[here], target[here]), len(scores))
 
     def make() -> StatisticTable:
+        """Read the records, and release their sums and what follows from them."""
         ((total,),) = summed(table, wanted, read, (lambda: [IntegerSum(size, 2 * _BITS)], add))
         exact = ExactArray(total.integers().astype(object))
         if not classes:  # in units of 2⁻³¹
             units = np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
             exact = ExactArray(exact.numerators * units, 2 << (2 * _BITS))
         release = mechanism.release(exact, random_state=random_state)
-        return _table(score(release.values, mechanism.noise_std, fitted), bool(classes), level, release.receipt)
+        with np.errstate(all="ignore"):  # no warning or error of NumPy may follow a reservation
+            return _table(score(release.values, mechanism.noise_std, fitted), bool(classes), level, release.receipt)
 
     return pay(mechanism, make, ledger=ledger, slot=slot, random_state=random_state)
 

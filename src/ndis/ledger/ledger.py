@@ -11,8 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ndis._validate import Adjacency, as_adjacency, require
 from ndis.errors import LedgerError, NdisError
 from ndis.ledger import verify as history
@@ -64,8 +62,7 @@ def pay(
     if ledger is None:
         require(slot is None, "slot", "come with a ledger", repr(slot), "pass ledger= as well")
         return release()
-    with np.errstate(all="ignore"):  # no warning or error of NumPy may follow a reservation
-        return Ledger(ledger)._pay(slot, mechanism, release, random_state, announced=announced)
+    return Ledger(ledger)._pay(slot, mechanism, release, random_state, announced=announced)
 
 
 class Ledger:

@@ -107,7 +107,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()  # the same file, wherever the process goes
         remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
-        require(self.path.is_file(), "ledger", "be an existing ledger file", repr(str(path)), remedy)
+        require(os.path.isfile(self.path), "ledger", "be an existing ledger file", repr(str(path)), remedy)
         self.about: dict[str, Any] = {}
         with self._connection():
             pass
