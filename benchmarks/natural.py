@@ -155,6 +155,35 @@ def claims(n: int, r: Random) -> pd.DataFrame:
     return pd.DataFrame({"experience": experience, "power": power, "trade": trade}).assign(claim=claim.clip(0, 20_000))
 
 
+def rare_yes(n: int, r: Random, *, share: float, spread: float) -> pd.DataFrame:
+    """Make a score with a rare yes, whose errors may spread more."""
+    age, yes = r.uniform(18, 95, n).round(), r.random(n) < share
+    y = 40 + 0.1 * (age - 18) + 10 * yes + 5 * r.normal(0, 1, n) * np.where(yes, spread, 1.0)
+    return pd.DataFrame({"age": age, "yes": yes, "y": np.clip(y, -100, 200)})
+
+
+def rare_clinic(n: int, r: Random, *, share: float, spread: float, clinics: int) -> pd.DataFrame:
+    """Make quality of life after treatment in one of several clinics, the last of which is tiny and bad."""
+    others = np.array([8.0, 6, 4, 2, 1, 1, 1])[: clinics - 1]
+    clinic = r.choice(clinics, n, p=[*(1 - share) * others / others.sum(), share])
+    tiny, smoker = clinic == clinics - 1, r.random(n) < 0.22
+    age, stay = np.clip(r.normal(58, 17, n), 18, 99).round(), np.clip(r.gamma(1.4, 2.6, n), 0, 60).round(1)
+    effect = np.where(tiny, -16.0, np.array([0.0, 1.2, -7, -2, 3, 1, -1, 0])[clinic])
+    error = 8 * r.normal(0, 1, n) * np.where(tiny, spread, 1.0)
+    frame = {"age": age, "clinic": np.array(list("ABCDEFGH"))[clinic], "smoker": smoker, "stay": stay}
+    life = 97 - 0.29 * age - 3.7 * smoker - 0.63 * stay + effect + error
+    return pd.DataFrame(frame).assign(life=np.clip(life, -150, 250))
+
+
+def rare(share: float, spread: float = 1.0, clinics: int = 0) -> NaturalTable:
+    """Return a table with a rare yes, or with a tiny clinic of several, whose errors spread more by a factor."""
+    if not clinics:
+        made = partial(rare_yes, share=share, spread=spread)
+        return NaturalTable(made, {"age": (18, 95), "yes": bool}, ("y", -100, 200))
+    columns = {"age": (18, 100), "clinic": list("ABCDEFGH")[:clinics], "smoker": bool, "stay": (0, 60)}
+    return NaturalTable(partial(rare_clinic, share=share, spread=spread, clinics=clinics), columns, ("life", -150, 250))
+
+
 PATIENTS = NaturalTable(
     patients,
     {"age": (18, 100), "sex": ["F", "M"], "ward": ["medicine", "surgery", "oncology", "cardiology"], "smoker": bool}
@@ -186,6 +215,12 @@ TABLES: dict[str, tuple[NaturalTable, int]] = {
     "wages": (WAGES, 25_000), "houses*": (HOUSES, 20_000), "energy*": (ENERGY, 10_000),
     "pupils-2k+": (PUPILS, 2000), "pupils-20k+": (PUPILS, 20_000),
     "claims-2k+": (CLAIMS, 2000), "claims-20k+": (CLAIMS, 20_000),
+    "rare-yes": (rare(0.01), 20_000), "rare-yes-2k": (rare(0.05), 2000), "rare-yes-40": (rare(0.002), 20_000),
+    "rare-yes-loud": (rare(0.01, 3.0), 20_000), "rare-yes-200k": (rare(0.002), 200_000),
+    "rare-clinic": (rare(0.01, 1.0, 5), 20_000), "rare-clinic-2k": (rare(0.05, 1.0, 5), 2000),
+    "rare-clinic-loud": (rare(0.01, 3.0, 5), 20_000), "rare-clinics": (rare(0.01, 1.0, 8), 20_000),
+    "rare-yes-5k+": (rare(0.03, 2.0), 5000), "rare-yes-50k+": (rare(0.005, 2.0), 50_000),
+    "rare-clinic-5k+": (rare(0.03, 1.5, 3), 5000), "rare-clinic-50k+": (rare(0.004, 1.0, 4), 50_000),
 }  # fmt: skip
 
 

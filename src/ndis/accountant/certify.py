@@ -42,7 +42,7 @@ from ndis.accountant.plan import Guess, Plan, Planner
 from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
-from ndis.spectrum.certified import too_wide
+from ndis.spectrum.certified import in_floats, too_wide
 
 Parts = list[tuple[BallLaw, int]]
 
@@ -85,7 +85,7 @@ class Certifier:
         bounds are 0 and Chernoff's.
         """
         ball, reached, _ = self._search(self.make, epsilon, relative_width)
-        low, high = (max(outward(ball).lower, 0.0), min(outward(ball).upper, 1.0))
+        low, high = in_floats(ball)
         if reached > max(_CLOSE, relative_width):
             with suppress(PrecisionError):
                 below, above = self._by_stand_ins(epsilon, max(relative_width, _SUM_WIDTH))

@@ -28,7 +28,7 @@ from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
-from ndis.spectrum.certified import log_of
+from ndis.spectrum.certified import in_floats, log_of
 from ndis.spectrum.invariants import Invariants
 
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
@@ -153,8 +153,7 @@ class Composition:
         """Enclose δ(ε). The enclosure has this relative width if a sum of moments can have it, or is wider."""
         if sum(n for _, n in self.parts) == 1:
             with precision(_ONE_STEP_BITS), suppress(PrecisionError):
-                low, high = outward(self.parts[0][0].enclosed().delta(epsilon))
-                return Enclosure(max(low, 0.0), min(high, 1.0))
+                return in_floats(self.parts[0][0].enclosed().delta(epsilon))
         with suppress(PrecisionError):
             if (place := self._place_below(epsilon, 1.1 * _ZERO)) and (
                 upper := self.certifier.upper(epsilon, place)
@@ -162,8 +161,7 @@ class Composition:
                 return Enclosure(0.0, upper)
         with suppress(PrecisionError):
             if (ball := self._reflected(epsilon, relative_width)) is not None:
-                low, high = outward(ball)
-                return Enclosure(max(low, 0.0), min(high, 1.0))
+                return in_floats(ball)
         return self.certifier.bounds(epsilon, relative_width)
 
     def _reflected(self, epsilon: float, relative_width: float) -> Ball | None:

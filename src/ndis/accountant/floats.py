@@ -28,14 +28,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ndis._search import chernoff_factor, newton_epsilon, quiet
+from ndis._search import chernoff_factor, newton_epsilon, quiet, refuse
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
 from ndis.accountant.few import few_steps
 from ndis.accountant.laws import Complexes, Law
 from ndis.accountant.laws.mixture import Mixture
 from ndis.errors import PrecisionError
-from ndis.spectrum.evaluate import log_one_minus_exp, refuse
+from ndis.spectrum.evaluate import log_one_minus_exp
 
 Saddle = tuple[float, float, float, float]  # place, width, bend of steepest descent, Chernoff's bound on log δ
 Path = tuple[float, float, float]  # saddle, width, bend

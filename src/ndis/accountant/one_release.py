@@ -101,8 +101,7 @@ class OneRelease:
             return certified.certify(self.pair, epsilon, relative_width=relative_width)
         weight, inner = _view(epsilon, self.rates, self.order)
         if inner is None:
-            low, high = outward(weight)
-            return Enclosure(low, min(high, 1.0))
+            return certified.in_floats(weight)
         near, far = outward(inner)
         top = certified.certify(self.pair, near, relative_width=0.25 * relative_width)
         bottom = top if near == far else certified.certify(self.pair, far, relative_width=0.25 * relative_width)

@@ -20,8 +20,6 @@ from ndis.auditing.report import AuditReport
 from ndis.errors import ParameterError
 from ndis.pages.text import several
 
-__all__ = ["audit"]
-
 _FLOATS = "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"
 _EXACT = (
     "what a system leaks next to its output, such as time; the release itself is drawn exactly, so that its bytes keep "

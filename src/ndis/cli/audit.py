@@ -22,8 +22,6 @@ from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, ke
 from ndis.cli.output import place_of
 from ndis.errors import ParameterError
 
-__all__ = ["REFUTED", "audit", "report"]
-
 REFUTED, NOT_DECIDED = 1, 3  # exit statuses
 _CLAIM = ("epsilon", "delta", "adjacency")
 _TABLE = ("data", "columns", "targets", "header", "schema", "candidates")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import read_bytes, read_object
-from ndis._validate import require
 from ndis.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def numbers(name: str, given: Iterable[str]) -> list[float]:
 
 
 def read_profile(file: Path) -> PrivacyProfile:
-    """Return a saved profile, or that of the pair in a file."""
+    """Return a saved profile, or that of the saved schedule or pair in a file."""
     from ndis.profile import PrivacyProfile
 
     value = read_pair(file)
@@ -55,14 +54,17 @@ def read_profile(file: Path) -> PrivacyProfile:
 
 
 def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
-    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile."""
+    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile or schedule."""
     from ndis._groups import pair_from_arrays
+    from ndis.dpsgd import DPSGD
     from ndis.profile import PrivacyProfile
 
     content = read_bytes("file", file)
     if content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content)):
         return pair_from_arrays("the file", npz_arrays(content))
     values = read_object("file", file)
+    if values.get("format") == "ndis.DPSGD":
+        return DPSGD.from_json(content).profile()
     if "format" in values:
         return PrivacyProfile.from_json(content)
     return pair_from_arrays("the file", values)
@@ -110,7 +112,8 @@ def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path
         click.echo(_BY_ORDER, err=True)
         names = names or [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
     target, *more = (targets if isinstance(targets, list | tuple) else [targets]) or [None]
-    require(not more, "targets", "be one column with a schema", ", ".join(map(str, targets)))
+    if more:
+        raise ParameterError("targets", "be one column with a schema", ", ".join(map(str, targets)))
     return {
         "columns": names,
         "schema": schema if target in (None, schema.target_name) else schema.with_target(str(target)),
@@ -138,7 +141,8 @@ def _chosen(name: str, given: Any, names: tuple[str, ...]) -> list[str | int] | 
     if given in (None, (), []):
         return None
     items = list(given) if isinstance(given, list | tuple) else [given]
-    require(all(type(item) in (str, int) for item in items), name, "be names or numbers of columns", "other values")
+    if not all(type(item) in (str, int) for item in items):
+        raise ParameterError(name, "be names or numbers of columns", "other values")
     words = items if all(item in names for item in items) else _joined(items).split(",")
     stripped = [word if word in names else word.strip() for word in words]
     return [int(word) if word not in names and word.isdecimal() else word for word in stripped]

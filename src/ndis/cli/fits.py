@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from ndis._files import write_file
-from ndis._validate import require
 from ndis.cli import options as opt
 from ndis.cli.files import table_options
 from ndis.cli.output import as_json_text, print_values, write_answer
@@ -52,7 +51,8 @@ def regress(data: Path, target: str | None, method: str, output: Path | None, as
         remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
         raise ParameterError("schema", "have a target", "none", remedy)
     column, *more = how.pop("targets", None) or [target]
-    require(not more, "--target", "name one column", repr(target))
+    if more:
+        raise ParameterError("--target", "name one column", repr(target))
     model = _model(method, {**given, "schema": stated})
     model.fit_data(data, target=column, **how, progress=given["progress"])
     others = [i for i in range(model.n_features_in_ + 1) if i != column]
@@ -89,7 +89,8 @@ def _model(method: str, given: dict[str, Any]) -> Any:
     if method == "sketch":
         return PrivateRidge(**public, alpha=given["alpha"], sketch_size=given["sketch_size"])
     for name, default in (("alpha", 0.0), ("sketch_size", None)):
-        require(given[name] == default, name, "be left out with --method rounds", given[name])
+        if given[name] != default:
+            raise ParameterError(name, "be left out with --method rounds", given[name])
     return PrivateLinearRegression(**public)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import check_new_folder, write_file
-from ndis._validate import require
 from ndis.cli import options as opt
 from ndis.cli.files import read_schema, table_options
 from ndis.cli.output import as_json_text, print_values
@@ -131,10 +130,12 @@ def _public(schema: Schema | None, given: Mapping[str, Any]) -> dict[str, Any]:
     if schema is None and given["row_norm_bound"] is None:
         raise ParameterError("row_norm_bound", "be a positive number", "none", "or give a schema with --schema")
     if schema is not None:
-        rule = "be left out with a schema, whose target has a range"
-        require(given["target_bound"] is None, "target_bound", rule, given["target_bound"])
+        if given["target_bound"] is not None:
+            rule = "be left out with a schema, whose target has a range"
+            raise ParameterError("target_bound", rule, given["target_bound"])
         public |= {key: value for key, value in schema.bounds().items() if given[key] is None}
-    require(not given["ptr"] or given["rate"] is None, "--rate", "be left out with --ptr", given["rate"])
+    if given["ptr"] and given["rate"] is not None:
+        raise ParameterError("--rate", "be left out with --ptr", given["rate"])
     if not given["ptr"] and any(given[name] is not None for name in _TEST):
         raise ParameterError("--test-noise-std and --failure-probability", "come with --ptr", "no --ptr")
     own = _TEST if given["ptr"] else () if given["rate"] is None else ("rate",)
@@ -176,7 +177,8 @@ def count(data: Path, output: Path | None, header: bool, as_json: bool, **given:
     mechanism = _mechanism(given["epsilon"], given["noise_std"], given["delta"])
     unnamed = kind_of_files(files_of(data)) == "csv" and not header  # a line is a record, whatever its columns are
     table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=given["progress"])
-    require(table.width, "data", "have at least one column", "none")
+    if not table.width:
+        raise ParameterError("data", "have at least one column", "none")
 
     def make() -> GaussianRelease:
         made = mechanism.release([_records(table)])

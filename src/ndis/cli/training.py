@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from ndis._files import only_keys, read_object
-from ndis._validate import require
 from ndis.cli import options as opt
 from ndis.cli.audit import REFUTED
 from ndis.cli.files import read_profile
@@ -101,10 +100,12 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
     sampling, known = given["sampling"], dict(given)
     needs = SAMPLERS[sampling].needs
     for name in ("bins", "max_batch_size"):
-        require(given[name] is None or name in needs, name, f"not be given for {sampling!r}", given[name])
+        if given[name] is not None and name not in needs:
+            raise ParameterError(name, f"not be given for {sampling!r}", given[name])
     if sampling == "allocation":
         known["epochs"] = _steps(Fraction(1), given["epochs"], given["steps"])  # epochs that are begun count
-        require(given["steps"] is None, "steps", "not be given for 'allocation'", given["steps"], "say --epochs")
+        if given["steps"] is not None:
+            raise ParameterError("steps", "not be given for 'allocation'", given["steps"], "say --epochs")
         known["bins"] = given["bins"] or math.floor(1 / _rate(given, given["records"]))
     else:
         rate = _rate(given, given["records"] if sampling != "truncated" or given["batch_size"] else None)
@@ -119,9 +120,11 @@ def _rate(given: dict[str, Any], records: Any) -> Fraction:
         got = "both" if rate is not None else "neither"
         raise ParameterError("input", "be --sampling-rate, or --batch-size and --records", got)
     if rate is None:
-        require(1 <= size <= records, "--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
+        if not 1 <= size <= records:
+            raise ParameterError("--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
         return Fraction(size, records)
-    require(0 < rate <= 1, "--sampling-rate", "be above 0 and at most 1", rate)
+    if not 0 < rate <= 1:
+        raise ParameterError("--sampling-rate", "be above 0 and at most 1", rate)
     return Fraction(rate)
 
 
@@ -130,7 +133,8 @@ def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
     opt.need_one("be one of --epochs and --steps", epochs, steps)
     if epochs is None:
         return steps  # type: ignore[return-value]  # one of both
-    require(0 < epochs < math.inf, "--epochs", "be positive and finite", epochs)
+    if not 0 < epochs < math.inf:
+        raise ParameterError("--epochs", "be positive and finite", epochs)
     return math.ceil(Fraction(epochs) / rate)
 
 
@@ -183,19 +187,16 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
 def risk(file: Path | None, delta: float, as_json: bool, output: Path | None, **given: Any) -> None:
     """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
 
-    FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.
+    FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place. One (ε, δ) is not
+    a whole guarantee: for the noise that reaches it, see 'ndis calibrate' and 'ndis dpsgd --epsilon'.
 
     Example: ndis risk --noise-multiplier 1.1 --sampling-rate 0.004 --steps 10000 --delta 1e-5 -o card.html
     """
     from ndis.dpsgd import DPSGD
 
     opt.need_one("be FILE or --noise-multiplier", file, given["noise_multiplier"])
-    if file is None:
-        profile = DPSGD(**{name: given[name] for name in ("noise_multiplier", "sampling_rate", "steps")}).profile()
-    elif read_object("file", file).get("format") == "ndis.DPSGD":
-        profile = DPSGD.from_json(file.read_bytes()).profile()
-    else:
-        profile = read_profile(file)
+    run = {name: given[name] for name in ("noise_multiplier", "sampling_rate", "steps")}
+    profile = DPSGD(**run).profile() if file is None else read_profile(file)
     card = profile.report(delta, groups=given["group"] or (2, 5, 10), title=given["title"])
     click.echo(card.to_json() if as_json else str(card))
     if output is not None and output.suffix.lower() in opt.PAGES:

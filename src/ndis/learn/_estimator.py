@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import STATE_A_BOUND, Floats, as_scalar, require, warn_caller
+from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size, require, warn_caller
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
@@ -26,6 +26,8 @@ from ndis.errors import ParameterError
 from ndis.learn._rows import private_rows, private_targets
 from ndis.learn._saved import SavedModel
 from ndis.ledger import pay
+
+_MOST_ROUNDS = 20  # more would leave nothing to the last one
 
 
 @lru_cache(maxsize=64)
@@ -207,6 +209,12 @@ class PrivateEstimator(SavedModel):
             return stated_bound(name, stated, clipped=clipped)
         require(stated is None, name, "be left out with a schema, whose target has a range", stated)
         return 1.0
+
+    def _checked_rounds(self, *, several: bool = True) -> int:
+        """Return the number of rounds."""
+        rounds = as_size("rounds", self.rounds)
+        require(not several or 2 <= rounds <= _MOST_ROUNDS, "rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
+        return rounds
 
     # ------------------------------------------------------------------ private records
 

@@ -322,11 +322,14 @@ class LastClips(NamedTuple):
     grown: float
 
 
-def last_clips(histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float) -> LastClips:
+def last_clips(
+    histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, tail: float = 0.05
+) -> LastClips:
     """Choose the clips of the last round from a fine histogram of the lengths ℓ of terms.
 
     The longest terms are few, and the noise hides them. So laws are fitted to the number of long terms, and weighted by
-    their likelihood. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count
+    their likelihood. They begin at the longest `tail` of all, or where the noise does: a few records with a rare value
+    are part of no law. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count
     the mean square of this as variance. If they point either way it takes nothing, and 95 % intervals cover 97 % if
     1.2 times the variance is counted. So the clip is the best one of those for which at most a fifth is counted.
 
@@ -337,7 +340,7 @@ def last_clips(histogram: Floats, noise: float, *, entries: int, shift: float, s
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    start, count, _, weights = tails(np.array(FINE_EDGES), histogram, noise)
+    start, count, _, weights = tails(np.array(FINE_EDGES), histogram, noise, tail)
     edge, laws, known = FINE_EDGES[start], tail_laws(), np.maximum(histogram[: start + 1], 0.0)
     lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= _FARTHEST]
 
@@ -364,17 +367,22 @@ def last_clips(histogram: Floats, noise: float, *, entries: int, shift: float, s
 class LastRound(NamedTuple):
     """The last round has terms times a matrix, so that their noise is like that of sampling in every direction.
 
+    But a rare value makes no term much longer than others, or the clip would take from records with it only.
+
     Attributes
     ----------
     rows : RecordSums
     inverse : (predictors, predictors) array
         Its product with such a term is the term.
     clips : LastClips
+    rare : (predictors, predictors) array
+        Near a projection to directions of rare values, in the coordinates of the terms.
     """
 
     rows: RecordSums
-    inverse: Floats
+    inverse: Any
     clips: LastClips
+    rare: Floats
 
     def meat(self, terms: Floats, noise: float, gram: Floats) -> dict[str, Any]:
         """Return the released Σ ttᵀ in the present coordinates, its noise, and what clipping adds, as a share of it.
@@ -408,12 +416,17 @@ class LinearReleases(RoundReleases):
         predictors = len(self.here.centre) + self.constant
         return chosen_shares(self.budget, records=records, predictors=predictors, few=spreads is None)
 
-    def round(self, index: int, theta: Floats, *, clip: float) -> tuple[Floats, float, Floats, float]:
+    def here_clipped(self, predictors: int, clip: float) -> LastRound:
+        """Return clipped terms, of rows that no rare value makes much longer."""
+        shape = self.short(np.eye(predictors), 1.0)
+        return LastRound(self.shaped(shape), np.linalg.inv(shape), LastClips(clip, 0.0, clip, 1.0), 0.0 * shape)
+
+    def round(self, index: int, theta: Floats, terms: LastRound) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
         edges = [edge * self.longest for edge in solver.EDGES]
-        sums = self._rows.residual_products(theta, clip=clip * self.longest, edges=edges)
+        sums = terms.rows.residual_products(terms.inverse.T @ theta, clip=terms.clips.clip, edges=edges)
         total, noise = self._total(index, sums, "residual products")
-        return total, noise, *self._histogram(len(PLACE_SHARES) + index, sums)
+        return terms.inverse @ total, noise, *self._histogram(len(PLACE_SHARES) + index, sums)
 
     def squares(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release Σ ttᵀ of the clipped terms at θ in their shape, one matrix per target; with its noise."""
@@ -421,19 +434,19 @@ class LinearReleases(RoundReleases):
         released = [self._matrix(len(GRAM_SHARES) + index, gram, "squared terms") for gram in grams]
         return np.stack([values for values, _ in released]), released[0][1]
 
-    def here_clipped(self, predictors: int, clip: float) -> LastRound:
-        """Return terms in the present coordinates, with a clip in units of the longest row."""
-        return LastRound(self._rows, np.eye(predictors), LastClips(clip * self.longest, 0.0, clip * self.longest, 1.0))
-
-    def last_round(self, index: int, theta: Floats, shape: Floats) -> LastRound:
-        """Release the histogram of the lengths of terms times `shape`, and choose their clips."""
-        rows, inverse = self.shaped(shape), np.asarray(np.linalg.inv(shape), dtype=np.float64)
+    def last_round(self, index: int, theta: Floats, shape: Floats, gram: Floats) -> LastRound:
+        """Release the histogram of the lengths of terms times `shape`, shortened, and choose their clips."""
+        root = self.short(shape, float(np.trace(shape @ gram @ shape.T)) / (len(gram) * max(self.records(), 1.0)))
+        shape, rare = root @ shape, np.eye(len(gram)) - root @ root.T
+        rows, inverse = self.shaped(shape), np.linalg.inv(shape)
         unit = math.sqrt(theta.size) * _LONGEST_TERM
         sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
         histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
-        clip, taken, squares, grown = last_clips(histogram, noise, entries=theta.size, **how)
-        return LastRound(rows, inverse, LastClips(clip * unit, taken * unit**2, squares * unit, grown))
+        clip, taken, squares, grown = last_clips(
+            histogram, noise, entries=theta.size, tail=0.05 * (not self._rare.any()), **how
+        )
+        return LastRound(rows, inverse, LastClips(clip * unit, taken * unit**2, squares * unit, grown), rare)
 
     def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release the sum of the last round in the present coordinates; with its noise in those of its shape."""
@@ -455,28 +468,26 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
     theta = np.zeros((len(gram), data.targets))
     done: list[solver.Round] = []
     in_spreads = data.budget.count_shares[1] > 0  # only then the norms of rows have a histogram
-    first = solver.SPREAD_CLIP if in_spreads else solver.FIRST_CLIP
-    clip = first if rounds > 1 else data.farthest_target
+    clip = (solver.SPREAD_CLIP if in_spreads else solver.FIRST_CLIP) if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
-        total, noise, histogram, hidden = data.round(index, theta, clip=clip)
+        terms = data.here_clipped(len(gram), clip * data.longest)
+        total, noise, histogram, hidden = data.round(index, theta, terms)
         seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
         bias = solver.clip_bias(seen, clip, noise=noise / data.longest, entries=total.size, weight=BIAS_WEIGHT)
-        done.append(solver.Round(theta, total, noise, bias * data.longest))
+        done.append(solver.Round(theta, total, noise, bias * data.longest, terms.inverse @ terms.inverse.T))
         theta = solver.posterior_mean(done, matrix)
         chosen = solver.next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
         clip = min(max(chosen, clip / _PACE), clip * _PACE)
-    last = data.here_clipped(len(gram), clip)
+    last = data.here_clipped(len(gram), clip * data.longest)
     if rounds > 1:
         shape = np.eye(len(gram)) * math.sqrt(theta.size) / last.clips.clip
         if data.budget.matrix_shares[len(GRAM_SHARES)]:  # otherwise there are too few records to see their shape
-            shape = last_shape(*data.squares(0, theta, last), max(data.records(), 1.0))
-        last = data.last_round(rounds - 1, theta, shape)
+            shape = last_shape(*data.squares(0, theta, last), max(data.records(), 1.0)) @ np.linalg.inv(last.inverse)
+        last = data.last_round(rounds - 1, theta, shape, gram)
     total, noise = data.total(rounds - 1, theta, last)
     own = last.inverse @ last.inverse.T
-    size = math.sqrt(float(np.trace(own)) / len(own))
-    bias = size * math.sqrt(solver.NOISE_SHARE * last.clips.taken / total.size)
-    done.append(solver.Round(theta, total, noise * size, bias))
+    done.append(solver.Round(theta, total, noise, math.sqrt(solver.NOISE_SHARE * last.clips.taken / total.size), own))
     solved = solver.posterior_mean(done, matrix)
     meat = last.meat(*data.squares(1, theta if rounds > 1 else solved, last), gram)
-    how: dict[str, Any] = {"own": own * noise**2, "noise": s, "records": data.records(), "robust": robust}
-    return solved, solver.unshrunk(theta, total, gram, **how, **meat)
+    own = own * noise**2 + last.inverse @ last.rare @ last.inverse.T * last.clips.taken
+    return solved, solver.unshrunk(theta, total, gram, own=own, noise=s, records=data.records(), robust=robust, **meat)

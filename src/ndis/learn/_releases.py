@@ -3,7 +3,8 @@
 Public ranges are not spreads. A column whose spread is a tenth of its range has a tenth of the signal and all of the
 noise. So a fit first releases histograms of all columns, with a small share of its budget, and measures rows in the
 spreads that they show. A histogram of the norms of these rows chooses where the matrix that follows clips them. The
-directions of that matrix are the last coordinates: in these, all directions of the rows spread about alike.
+directions of that matrix are the last coordinates: in these, all directions of the rows spread about alike. But a rare
+value makes no row so long that clips take from records with it only.
 
 Coordinates are a function of released values. If the noise hides the histograms, the public ranges stay.
 """
@@ -47,6 +48,7 @@ _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the recor
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
+_RARE = 20.0  # a value is rare if fewer records have it than this many standard deviations of a histogram's noise
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -259,6 +261,16 @@ def turned(here: Coordinates, gram: Floats, noise: float, *, constant: float, ce
     return replace(here, matrix=matrix, centre=centre), longer
 
 
+def shortened(steps: Floats, typical: float, most: float = 0.0) -> Floats:
+    """Return K⁻¹ᐟ², which makes columns m of `steps` short: mᵀm is at most 2√p + 1 times `typical`, or `most` if more.
+
+    So a row of length √p is √p + 1 long at most. K = I + Σ κ·mmᵀ, so mᵀK⁻¹m ≤ mᵀm/(1 + κ·mᵀm); κ may be 0.
+    """
+    squared = max(typical * (2.0 * math.sqrt(len(steps)) + 1.0), most, 1e-300)
+    more = 1.0 / squared - 1.0 / np.maximum((steps**2).sum(axis=0), squared)
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(np.eye(len(steps)) + steps * more @ steps.T)))
+
+
 def nearer(terms: Floats, centre: Floats, noise: float) -> tuple[Floats, float]:
     """Return a noisy symmetric matrix, nearer to another one by as much as may be noise; with its weight.
 
@@ -297,21 +309,18 @@ class RoundReleases:
     public : PublicRanges
     constant : bool
         Whether the last predictor is a constant.
-    held : bool
-        Rows hold the constant already, times the root of a weight.
-    fixed : bool
-        The public coordinates stay.
+    held, fixed : bool
+        Rows hold the constant already, times the root of a weight; the public coordinates stay.
 
     Attributes
     ----------
-    budget, bits, constant
-    here : Coordinates
+    budget, bits, constant, here
     column : float or None
         The value of the constant next to the rows.
     longest : float
         A norm that few rows exceed, the constant included: the unit of clips.
     private : bool
-        False if any draw came from a seed.
+        False if a draw came from a seed.
     log : list
         Clip, noise and grid of every release, for the receipt.
     """
@@ -330,7 +339,7 @@ class RoundReleases:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
-        self.longest, self.private = 1.0, True
+        self._rare, self.longest, self.private = np.zeros(len(public.origin)), 1.0, True
         self.log: list[dict[str, Any]] = []
         self._rows = self._clipped = sums
         self._counted: list[tuple[float, float]] = []
@@ -343,16 +352,21 @@ class RoundReleases:
         self.budget = self.budget.reshared(int(not self._fixed), **self.shares(spreads, counted))
         if spreads is None:
             return self._stay()
-        self.here = spreads
+        widths = np.array([0.0 if pair is None else pair[1] - pair[0] for pair in self._public.values])
+        rare = counted / (_RARE * self.budget.count_noise(-1, squared_reach=self._replaced))
+        self._rare = np.where(np.diagonal(spreads.matrix * widths) ** 2 > rare, widths, 0.0)
+        self.here = spreads = replace(spreads, matrix=shortened(spreads.matrix * widths, 1.0) @ spreads.matrix)
         bound = self._norm_bound()
         column = _COUNTING * bound
         gram, noise = self._matrix(0, self._mapped(bound, column).gram(), "gram")
-        self.here, longer = turned(spreads, gram, noise, constant=column, centred=self.constant)
+        here, longer = turned(spreads, gram, noise, constant=column, centred=self.constant)
         records = max(float(gram[-1, -1]), noise) / column**2
         unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * len(gram))
         self.column = _COLUMN if self.constant else None
+        clip = max(bound * longer, math.sqrt(_AFFORDED * records / unit))
+        self.here = replace(here, matrix=shortened(here.matrix * widths, 1.0, clip**2 - len(widths)) @ here.matrix)
         far = min(self._public.longest(self.here), _FARTHEST)
-        self._settled(min(max(bound * longer, math.sqrt(_AFFORDED * records / unit)), far), far)
+        self._settled(min(clip, far), far)
         self.longest = math.hypot(min(bound * longer, far), self.column or 0.0)
         return self._matrix(1, self._clipped.gram(), "gram")
 
@@ -364,10 +378,7 @@ class RoundReleases:
         return self._matrix(0, self._clipped.gram(), "gram")
 
     def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
-        """Choose the shares of all further releases from the number of records that the first one tells.
-
-        In the public coordinates one Gram matrix has the shares of both, and no histogram of norms is needed.
-        """
+        """Choose the shares of all further releases; in public coordinates one Gram matrix has those of both."""
         if spreads is not None:
             return {}
         (first, second, *others), counts = self.budget.matrix_shares, list(self.budget.count_shares)
@@ -412,6 +423,10 @@ class RoundReleases:
     def farthest_target(self) -> float:
         """Return the largest norm of targets in the present coordinates."""
         return self._public.farthest_target(self.here)
+
+    def short(self, matrix: Floats, typical: float) -> Floats:
+        """Return what leaves no row times `matrix` longer by more than √typical for a rare value in one column."""
+        return shortened(matrix[:, : len(self._rare)] @ self.here.matrix * self._rare, typical)
 
     def shaped(self, shape: Floats) -> RecordSums:
         """Return the records with their predictors, the constant included, times a public matrix: no longer apart."""

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from ndis._exact import ExactArray, root_up
-from ndis._validate import Adjacency, Floats, as_adjacency, require
+from ndis._validate import Adjacency, Floats, as_adjacency, as_one_probability, as_scalar, require
 from ndis.data.opening import open_for
 from ndis.describing.release import summed
 from ndis.describing.statistics import quantile_of
 from ndis.describing.tables import StatisticTable
-from ndis.errors import ParameterError
 from ndis.gram.accumulator import IntegerSum
 from ndis.learn._saved import LinearModel
 from ndis.ledger import pay
@@ -64,18 +63,16 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     >>> len(fit["age"]) + len(held["age"])
     1000
     """
-    require(0 < share < 1, "share", "lie between 0 and 1", share)
+    chance = as_one_probability("share", as_scalar("share", share))
     sparse = type(data).__module__.startswith("scipy.")
-    if isinstance(data, tuple) or (sparse and data.format != "csr"):  # SciPy checks no index of other formats
-        raise ParameterError("data", "be rows, in CSR if they are sparse", "a pair or another format")
+    rows = not isinstance(data, tuple) and (not sparse or data.format == "csr")  # SciPy checks no index of others
+    require(rows, "data", "be rows, in CSR if they are sparse", "a pair or another format")
     columns = list(data.values()) if isinstance(data, Mapping) else [data]
-    if any(word in str(kind) for one in columns for kind in _types(one) for word in _UNTAKEN):
-        raise ParameterError(
-            "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first"
-        )
+    views = any(word in str(kind) for one in columns for kind in _types(one) for word in _UNTAKEN)
+    require(not views, "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first")
     sizes = {one.shape[0] if hasattr(one, "shape") else len(one) for one in columns}
     require(len(sizes) == 1, "data", "have columns of equal length", "different lengths")
-    below = int(Fraction(share) * 2**_WIDTH)
+    below = int(Fraction(chance) * 2**_WIDTH)
     coins = random_bits(random_state).take(sizes.pop(), width=_WIDTH)
     held = np.array([coin < below for coin in coins], dtype=np.bool_)
     fit, score = ([_taken(one, kept) for one in columns] for kept in (~held, held))
@@ -163,8 +160,7 @@ def score_privately(
             units = np.array([3 << (2 * _BITS - 1), 2 << _BITS, 1, 2 << _BITS, 2], dtype=object)
             exact = ExactArray(exact.numerators * units, 2 << (2 * _BITS))
         release = mechanism.release(exact, random_state=random_state)
-        with np.errstate(all="ignore"):  # no warning or error of NumPy may follow a reservation
-            return _table(score(release.values, mechanism.noise_std, fitted), bool(classes), level, release.receipt)
+        return _table(score(release.values, mechanism.noise_std, fitted), bool(classes), level, release.receipt)
 
     return pay(mechanism, make, ledger=ledger, slot=slot, random_state=random_state)
 

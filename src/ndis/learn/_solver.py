@@ -87,15 +87,24 @@ class Round:
     total : (predictors, targets) array
         The released sum.
     noise : float
-        Standard deviation of its noise.
+        Standard deviation of its noise, in the coordinates of its terms.
     bias : float
         Standard deviation, per entry, of what clipping may have taken; 0 where hardly a term was clipped.
+    own : (predictors, predictors) array
+        Covariance of the total where noise, or bias, is 1 in the coordinates of its terms; by default they are those of
+        θ.
     """
 
     theta: Floats
     total: Floats
     noise: float
     bias: float = 0.0
+    own: Any = None
+
+    def along(self, vectors: Floats) -> Floats:
+        """Return the variance of noise 1 along orthonormal directions of the features."""
+        own = np.eye(len(self.theta)) if self.own is None else self.own
+        return np.asarray(((own[: len(vectors), : len(vectors)] @ vectors) * vectors).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +176,8 @@ def posterior_mean(rounds: Sequence[Round], matrix: Preconditioner) -> Floats:
     """
     theta = np.stack([r.theta for r in rounds])
     measured = np.stack([r.total for r in rounds]) + matrix.apply(theta)
-    variances = np.array([r.noise**2 * NOISE_SHARE + r.bias**2 for r in rounds])
-    honest = np.array([r.noise**2 + r.bias**2 for r in rounds])
+    variances = np.array([(r.noise**2 * NOISE_SHARE + r.bias**2) * r.along(matrix.vectors) for r in rounds])
+    honest = np.array([(r.noise**2 + r.bias**2) * r.along(matrix.vectors) for r in rounds])
     columns = [_one_target(theta[:, :, j], measured[:, :, j], variances, honest, matrix) for j in range(theta.shape[2])]
     return np.stack(columns, axis=1)
 
@@ -195,15 +204,15 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
     spread = 1.0 + float(matrix.means @ matrix.means) / len(matrix.means)
     at, loose = theta[-1], 0.0
     for _ in range(_ITERATIONS):
-        weights, away = combined(theta, variances, at, scale=scale)
+        weights, away = combined(theta, variances.mean(axis=1), at, scale=scale)
         z = weights @ measured
-        noise = scale * (away + loose) + float(weights**2 @ variances)
+        noise = scale * (away + loose) + weights**2 @ variances
         slopes = z[:-1] - matrix.means * z[-1] if matrix.constant else z
         rotated = matrix.vectors.T @ slopes
         mean, spread_left = shrunk(rotated, matrix.values, noise * spread)
         # Without a signal, the noise of the matrix counts as far as the rounds were from the centre of the targets.
         off = float(weights @ theta[:, -1]) - z[-1] / matrix.count if matrix.constant else 0.0
-        alone = matrix.noise**2 / 2 * off**2 + float(weights**2 @ honest)
+        alone = matrix.noise**2 / 2 * off**2 + weights**2 @ honest
         if not evidence(rotated, matrix.values, alone * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
@@ -213,20 +222,20 @@ def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floa
     return np.asarray(at)
 
 
-def _likelihoods(z: Floats, values: Floats, noise: float) -> Floats:
+def _likelihoods(z: Floats, values: Floats, noise: Any) -> Floats:
     """Return the log-likelihood of z for every prior variance."""
     total = values**2 * _VARIANCES[:, None] + noise
     return np.asarray(-0.5 * (np.log(total) + z**2 / total).sum(axis=1))
 
 
-def shrunk(z: Floats, values: Floats, noise: float) -> tuple[Floats, float]:
+def shrunk(z: Floats, values: Floats, noise: Any) -> tuple[Floats, float]:
     """Return the posterior mean and the sum of the posterior variances, at the likeliest prior variance."""
     v = _VARIANCES[_likelihoods(z, values, noise).argmax()]
     total = values**2 * v + noise
     return v * values * z / total, float((v * noise / total).sum())
 
 
-def evidence(z: Floats, values: Floats, noise: float) -> float:
+def evidence(z: Floats, values: Floats, noise: Any) -> float:
     """Return the log-likelihood that the likeliest prior variance gains over none."""
     likelihoods = _likelihoods(z, values, noise)
     return float(likelihoods.max() - likelihoods[0])

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_size, require
+from ndis._validate import Floats, as_adjacency
 from ndis.data.schema import Category
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
@@ -24,7 +24,6 @@ from ndis.profile import PrivacyProfile
 
 R = TypeVar("R", bound=RoundReleases)
 T = TypeVar("T")
-_MOST_ROUNDS = 20  # more would leave nothing to the last one
 
 _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
@@ -118,11 +117,6 @@ class RoundsEstimator(Scored, PrivateEstimator):
     adjacency: str = "add-remove"
     fit_intercept: bool = True
     rounds: int = 6
-
-    def _checked_rounds(self, *, several: bool = True) -> int:
-        rounds = as_size("rounds", self.rounds)
-        require(not several or 2 <= rounds <= _MOST_ROUNDS, "rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
-        return rounds
 
     def _public(self) -> dict[str, Any]:
         """Return the public numbers that every budget of rounds depends on."""

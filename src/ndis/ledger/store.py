@@ -105,6 +105,7 @@ class Store:
     """A store is the file. It keeps nothing in memory between calls, so any number of processes may use it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        require(isinstance(path, str | os.PathLike), "ledger", "be the path of a ledger", type(path).__name__)
         self.path = Path(path).absolute()  # the same file, wherever the process goes
         remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
         require(os.path.isfile(self.path), "ledger", "be an existing ledger file", repr(str(path)), remedy)

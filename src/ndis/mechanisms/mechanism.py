@@ -20,6 +20,7 @@ from ndis._search import budget
 from ndis._validate import Adjacency, as_adjacency, as_choice, require, warn_caller
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
+from ndis.pages.text import plain
 from ndis.profile import PrivacyProfile
 
 P = ParamSpec("P")
@@ -262,7 +263,7 @@ class Receipt:
         """
         if not self.private:
             return "NOT private: a seed made the noise reproducible, so do not publish this"
-        return f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.adjacency}"
+        return f"({plain(self.epsilon)}, {plain(self.delta)})-differentially private, {self.adjacency}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, in the order of the fields; without a ledger and a digest if there is none."""

@@ -15,7 +15,6 @@ from ndis._validate import require
 from ndis.data import Table, open_table
 from ndis.data.cells import Coded, Floats, each_cell, objects, text_objects, unwrapped
 from ndis.data.memory import column_table, is_vector, no_mask
-from ndis.errors import ParameterError
 
 
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
@@ -46,8 +45,8 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         labels = labels.iloc[:, 0] if module == "pandas" else labels.to_series(0)
     if module in ("pandas", "polars", "pyarrow") and is_vector(labels):
         return _typed_cells(labels)
-    if not (module == "torch" or isinstance(labels, np.ndarray)):  # NumPy would choose one type for all its cells
-        raise ParameterError("y", "be a list, an array or a series", type(labels).__name__)
+    good = module == "torch" or isinstance(labels, np.ndarray)  # NumPy would choose one type for all cells of others
+    require(good, "y", "be a list, an array or a series", type(labels).__name__)
     array = text_objects(np.asarray(labels.cpu() if module == "torch" else labels))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]

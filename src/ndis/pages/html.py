@@ -20,8 +20,6 @@ from ndis._files import write_file
 from ndis._validate import require
 from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, superscript, unbroken
 
-__all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]
-
 Point = tuple[float, float]  # (ε, δ)
 
 _WIDTH, _HEIGHT = 480, 320

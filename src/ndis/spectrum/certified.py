@@ -76,9 +76,13 @@ def certify(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) 
     PrecisionError
         If the enclosure does not reach that width.
     """
-    ball = _enclose_delta(pair, epsilon, relative_width)
-    low, high = outward(ball)
-    return Enclosure(max(low, 0.0), min(high, 1.0))  # 0 ≤ δ ≤ 1 holds always
+    return in_floats(_enclose_delta(pair, epsilon, relative_width))
+
+
+def in_floats(delta: Ball) -> Enclosure:
+    """Return an enclosure of δ in floats: 0 ≤ δ ≤ 1 holds always."""
+    low, high = outward(delta)
+    return Enclosure(max(low, 0.0), min(high, 1.0))
 
 
 def certify_log(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:

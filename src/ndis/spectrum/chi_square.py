@@ -19,11 +19,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._search import refuse
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
 from ndis.spectrum.dense import rational
-from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile, refuse
+from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 

@@ -220,7 +220,8 @@ class Scripted:
     def shift(self, index):
         return 1e6
 
-    def round(self, index, theta, *, clip):
+    def round(self, index, theta, terms):
+        clip = terms.clips.clip / self.longest
         residuals = self.y - self.x @ theta
         lengths = np.linalg.norm(self.x, axis=1) * np.abs(residuals[:, 0]) / self.longest
         self.clips.append(clip)
@@ -230,10 +231,10 @@ class Scripted:
         return terms.sum(axis=0)[:, None], clip / 1e6, counts, 1e-6
 
     def here_clipped(self, predictors, clip):
-        return LastRound(None, np.eye(predictors), LastClips(1e9, 0.0, 1e9, 1.0))
+        return LastRound(None, np.eye(predictors), LastClips(clip, 0.0, 1e9, 1.0), np.zeros((predictors, predictors)))
 
-    def last_round(self, index, theta, shape):
-        return LastRound(None, np.linalg.inv(shape), LastClips(1e9, 0.0, 1e9, 1.0))
+    def last_round(self, index, theta, shape, gram):
+        return LastRound(None, np.linalg.inv(shape), LastClips(1e9, 0.0, 1e9, 1.0), np.zeros_like(gram))
 
     def squares(self, index, theta, last):
         terms = self.x @ np.linalg.inv(last.inverse).T * (self.y - self.x @ theta)

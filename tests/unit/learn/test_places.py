@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.learn._releases import _seen
+from ndis.learn._releases import _seen, shortened
 
 
 def shared_value(records: float) -> np.ndarray:
@@ -32,3 +32,17 @@ def test_a_bound_far_beyond_the_rows_loses_no_fit(seed):
     schema = ndis.Schema({"a": (0, 1), "b": ["N", "S"]}, target=("t", 0, 1))
     wide = ndis.learn.PrivateLinearRegression(schema=schema, row_norm_bound=1e9, random_state=seed).fit(table)
     assert wide.receipt_.parameters["row_norm_bound"] == schema.row_norm_bound
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rare_value_makes_no_row_much_longer_and_short_rows_stay(seed):
+    rng = np.random.default_rng(seed)
+    p = int(rng.integers(1, 8))
+    rare = rng.random(p) < 0.5
+    steps = rng.normal(size=(p, p)) * np.where(rare, 10.0 ** rng.uniform(0.0, 4.0, p), 0.1 / p)
+    typical, most = 10.0 ** rng.uniform(-1.0, 1.0), rng.choice([0.0, 50.0])
+    limit = max(typical * (2.0 * math.sqrt(p) + 1.0), most)
+    root = shortened(steps, typical, most)
+    assert ((root @ steps) ** 2).sum(axis=0).max() <= limit * (1 + 1e-6)
+    assert np.linalg.norm(root, 2) <= 1 + 1e-6  # no row gets longer
+    np.testing.assert_array_equal(shortened(steps[:, ~rare], typical, most), np.eye(p))

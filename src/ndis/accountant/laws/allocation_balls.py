@@ -47,8 +47,6 @@ from ndis.accountant.laws import BallLaw, kept
 from ndis.accountant.laws.lognormal import MOST_NODES, Laplace, transform
 from ndis.errors import PrecisionError
 
-__all__ = ["AllocationBalls"]
-
 _MOST_TERMS = 4_000  # one rule has no more
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
