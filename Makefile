@@ -74,9 +74,10 @@ ledger-bench: $(VENV)/.dev  ## a ledger of 100,000 entries: append, what is left
 dominance: $(VENV)/.dev  ## dominates on 10,000 pairs against dense grids
 	nice -n 10 $(RUN) -m benchmarks.dominance --pairs 10000
 
-docs: $(VENV)/.docs  ## the site, in docs/_site; a warning is an error
+docs: $(VENV)/.docs  ## the site, in docs/_site; a warning or a dead link is an error
 	rm -rf docs/reference/generated  # pages of names that are gone would be warnings
 	$(RUN) -m sphinx -q -W --keep-going -b html docs docs/_site
+	$(RUN) .ci/check_site.py docs/_site
 
 theory: docs $(VENV)/.browser  ## the theory as a paper, in out/theory.pdf
 	$(RUN) .ci/theory_pdf.py

@@ -12,6 +12,9 @@ ROOT = Path(__file__).parents[1]
 FOOT = """<div style="font: 8pt serif; color: #555; width: 100%; padding: 0 22mm; display: flex">
 <span style="flex: 1">Theory of ndis VERSION</span>
 <span><span class="pageNumber"></span> of <span class="totalPages"></span></span></div>"""
+# A link to another page would lead to a folder of this machine.
+UNLINK = """document.querySelectorAll('a[href]').forEach(a => {
+  if (a.protocol == 'file:' && a.pathname != location.pathname) a.removeAttribute('href') })"""
 NAMES = ("chromium", "chromium-headless-shell", "google-chrome")
 
 if __name__ == "__main__":
@@ -22,6 +25,7 @@ if __name__ == "__main__":
         browser = driver.chromium.launch(executable_path=place)
         page = browser.new_page()
         page.goto((ROOT / "docs" / "_site" / "theory.html").as_uri())
+        page.evaluate(UNLINK)
         edges = dict.fromkeys(("top", "bottom", "left", "right"), "22mm")
         foot = {"display_header_footer": True, "header_template": "<p></p>"}
         foot["footer_template"] = FOOT.replace("VERSION", version("ndis"))

@@ -23,11 +23,19 @@ table = {"age": rng.uniform(18, 90, 200), "income": rng.uniform(0, 2e5, 200), "r
          "spend": rng.uniform(0, 5e3, 200)}
 ndis.learn.PrivateLinearRegression(epsilon=1.0, delta=1e-6, schema=schema).fit(table)
 """
+REPORT = FIT.split("ndis.learn")[0] + "ndis.describe(table, schema=schema, epsilon=1.0, delta=1e-6)"
+LOOP = """
+from ndis.auditing import TrainingLoop, audit_training
+audit_training(TrainingLoop(sampler="sequential", noise_multiplier=1.0, records=60_000, batch_size=250, steps=480,
+                            history=[(1.0, 250 / 60_000, 480)]))
+"""
 PAIR = "import ndis; ndis.GaussianPair.from_ratios([1.5, 0.8], [0.0, 0.7]).delta(1.0)"
 CASES = (
     ("ndis dpsgd", 2.5, ["-m", "ndis", *COMMAND.split()]),
     ("delta of a pair", None, ["-c", PAIR]),
     ("first fit", 4.0, ["-W", "ignore", "-c", FIT]),
+    ("first report of a table", None, ["-W", "ignore", "-c", REPORT]),
+    ("audit of a training loop", None, ["-c", LOOP]),
     ("ndis --help", None, ["-m", "ndis", "--help"]),
 )
 

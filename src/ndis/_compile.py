@@ -77,6 +77,7 @@ def _cache(function: Callable[..., Any]) -> Any:
 
     class Cache(FunctionCache):  # type: ignore[misc]
         def load_overload(self, sig: Any, target_context: Any) -> Any:
+            """Return compiled code from the cache, or None; say once that a compilation begins."""
             code = None
             with suppress(OSError), _alone(self.cache_path):
                 try:

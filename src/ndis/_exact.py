@@ -102,6 +102,7 @@ def exact_array(values: Any, *, name: str = "values") -> ExactArray:
 
 
 def _from_floats(x: NDArray[np.float64], name: str) -> ExactArray:
+    """Write finite floats down exactly, over the largest power of two that one of them needs."""
     require(np.all(np.isfinite(x)), name, "be finite", "a NaN or an infinity")
     mantissa, exponent = np.frexp(x)
     m = np.ldexp(mantissa, 53).astype(np.int64)
@@ -114,13 +115,13 @@ def _from_floats(x: NDArray[np.float64], name: str) -> ExactArray:
 
 
 def _from_objects(array: NDArray[Any], name: str) -> ExactArray:
+    """Write Python numbers down exactly, over their least common denominator."""
     flat: list[Fraction] = []
     for value in array.ravel().tolist():
         number = value.item() if isinstance(value, np.generic) else value
         if not isinstance(number, int | float | Fraction):
             raise ParameterError(name, "hold integers, fractions or floats", type(value).__name__)
-        if isinstance(number, float) and not math.isfinite(number):
-            raise ParameterError(name, "be finite", "a NaN or an infinity")
+        require(not isinstance(number, float) or math.isfinite(number), name, "be finite", "a NaN or an infinity")
         flat.append(Fraction(number))
     denominator = math.lcm(*(q.denominator for q in flat))
     numerators = [q.numerator * (denominator // q.denominator) for q in flat]

@@ -297,6 +297,7 @@ def pair_from_json(name: str, result: Any) -> GaussianPair:
 
 
 def _origin_from_json(name: str, result: Any) -> GaussianPair:
+    """Make the pair of one origin again; refuse anything that `pair_to_json` does not write."""
     item = only_keys(name, result, ("kind", "reverse", "copies", "arrays"))
     kind, reverse, copies = item["kind"], item["reverse"], item["copies"]
     require(isinstance(kind, str) and kind in _KINDS, f"kind in {name}", f"be one of {', '.join(_KINDS)}", repr(kind))
@@ -355,6 +356,7 @@ def profile_from_json(text: str | bytes) -> dict[str, Any]:
 
 
 def _group_to_dict(group: Group | StepGroup) -> dict[str, Any]:
+    """Write one group; the pair of the second order only if it is not the reverse of the first."""
     if isinstance(group, StepGroup):
         return {"step": {"kind": group.step.kind, **asdict(group.step)}, "count": group.count}  # type: ignore[call-overload]
     result: dict[str, Any] = {"remove": pair_to_json(group.remove)}
@@ -365,6 +367,7 @@ def _group_to_dict(group: Group | StepGroup) -> dict[str, Any]:
 
 
 def _group_from_dict(result: Any) -> Group | StepGroup:
+    """Read one group; refuse anything that `profile_to_json` does not write."""
     special = isinstance(result, dict) and "step" in result
     keys = (("step", "count"), ()) if special else (("remove", "rates", "count"), ("add",))
     item = only_keys("group of the profile", result, *keys)
@@ -379,6 +382,7 @@ def _group_from_dict(result: Any) -> Group | StepGroup:
 
 
 def _step_from_dict(result: Any) -> StepKind:
+    """Read a step that is no pair, by its kind."""
     kind = result.get("kind") if isinstance(result, dict) else None
     if not (isinstance(kind, str) and kind in STEP_KINDS):
         raise ParameterError("kind of a step", f"be one of {', '.join(STEP_KINDS)}", f"{kind!r:.80}")

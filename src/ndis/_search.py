@@ -223,6 +223,14 @@ def least_point(f: Callable[[float], float], low: float, high: float, *, width: 
     return float(least.x), float(least.fun)
 
 
+def refuse(bad: Any, x: Floats, error: Floats, what: str = "the contour integral at") -> None:
+    """Refuse the first of the points that are marked as bad."""
+    if bad.any():
+        i = int(np.argmax(bad))
+        words = f"{what} {float(x[i])!r} did not reach full accuracy; relative tolerance reached: {error[i]:.3g}"
+        raise PrecisionError(words, reached=float(error[i]))
+
+
 # ---------------------------------------------------------------------- formulas
 
 

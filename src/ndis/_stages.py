@@ -20,8 +20,8 @@ from ndis._groups import Group, StepGroup, as_noise_multiplier, as_rate
 from ndis._search import smallest_safe
 from ndis._validate import Adjacency, as_choice, as_count, require
 from ndis.accountant.composition import SAMPLED_WIDTH
-from ndis.accountant.few import shift_for
 from ndis.errors import BudgetError, ParameterError, PrecisionError
+from ndis.mechanisms.gaussian import unit_noise
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 
@@ -280,6 +280,7 @@ class RunSearch:
         return self.at(x).profile().certify(self.epsilon).upper
 
     def _smallest(self, number: Callable[[float], float], start: float, least: float | None = None) -> float:
+        """Return the smallest x whose run meets the budget; `number` turns x into the number of the run."""
         floor = 2.0 * math.log(self.delta) - 10.0
         return smallest_safe(
             lambda x: self._log(number(x), floor) - _INSIDE,
@@ -302,7 +303,7 @@ class RunSearch:
         if others and not PrivacyProfile(groups=others, adjacency=run.adjacency).delta(self.epsilon) < self.delta:
             raise BudgetError("no noise multiplier meets the budget: the other stages use it up")
         # by the central limit theorem the steps are nearly one Gaussian with shift q √(n (e^{1/σ²} − 1))
-        shift = shift_for(self.epsilon, math.log(self.delta)) / (stage.sampling_rate * math.sqrt(stage.steps))
+        shift = 1.0 / (unit_noise(self.epsilon, self.delta) * stage.sampling_rate * math.sqrt(stage.steps))
         size = 2 if run.adjacency == "replace-one" else k  # how far neighbours move a sum, in clipping norms
         return self.at(self._smallest(lambda x: x, size / math.sqrt(math.log1p(shift * shift))))
 

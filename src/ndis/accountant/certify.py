@@ -35,13 +35,14 @@ from flint import acb, arb
 
 from ndis._balls import Ball, outward, precision
 from ndis._search import chernoff_factor_ball
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.accountant.laws import BallLaw
 from ndis.accountant.laws.plain import PlainBalls
 from ndis.accountant.plan import Guess, Plan, Planner
 from ndis.accountant.stand_ins import dominated, dominating, profile
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
+from ndis.spectrum.certified import in_floats, too_wide
 
 Parts = list[tuple[BallLaw, int]]
 
@@ -84,7 +85,7 @@ class Certifier:
         bounds are 0 and Chernoff's.
         """
         ball, reached, _ = self._search(self.make, epsilon, relative_width)
-        low, high = (max(outward(ball).lower, 0.0), min(outward(ball).upper, 1.0))
+        low, high = in_floats(ball)
         if reached > max(_CLOSE, relative_width):
             with suppress(PrecisionError):
                 below, above = self._by_stand_ins(epsilon, max(relative_width, _SUM_WIDTH))
@@ -106,18 +107,13 @@ class Certifier:
         """Return δ(ε) as a ball of this relative width. PrecisionError says that the width is not reached."""
         ball, reached, reason = self._search(self.make, epsilon, relative_width)
         if not reached <= relative_width:
-            raise PrecisionError(
-                f"the enclosure of delta at epsilon = {epsilon!r} did not shrink to relative width {relative_width:g}; "
-                f"reached {reached:.3g}{reason}",
-                reached=reached,
-            )
+            raise too_wide("delta", epsilon, relative_width, reached, reason)
         return ball
 
     def _search(self, make: Callable[[], Parts], epsilon: float, relative_width: float) -> tuple[Ball, float, str]:
         """Return δ(ε) as a ball of this relative width, or the narrowest found; its width, and why it is no less."""
         e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
-        if not 0 < width < 1:
-            raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
+        require(0 < width < 1, "relative_width", "lie strictly between 0 and 1", width)
         exact = _beyond_the_ends(make, e)
         if exact is not None:
             return exact, 0.0, ""

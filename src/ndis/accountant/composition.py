@@ -18,9 +18,8 @@ from flint import arb
 
 from ndis._balls import Ball, outward, precision
 from ndis._search import smallest_safe
-from ndis._validate import Floats, Order, largest
+from ndis._validate import Floats, Order, largest, require
 from ndis.accountant.certify import Certifier
-from ndis.accountant.few import one_step
 from ndis.accountant.floats import FloatComposition, find_saddle
 from ndis.accountant.laws import Law
 from ndis.accountant.laws.allocation import Allocation
@@ -28,8 +27,8 @@ from ndis.accountant.laws.mixture import Mixture, sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
-from ndis.spectrum.certified import log_of
+from ndis.errors import PrecisionError
+from ndis.spectrum.certified import in_floats, log_of
 from ndis.spectrum.invariants import Invariants
 
 WIDTH = 1e-10  # relative width of a certificate of one release, unless one is asked for
@@ -56,13 +55,9 @@ _PLACES = np.geomspace(0.05, 500.0, 16)
 
 def law_of_pair(pair: Invariants, rates: tuple[float, ...], order: Order) -> Law:
     """Return the law of one release of the pair of this order, which a record enters with the product of the rates."""
-    if pair.mutually_singular:
-        raise ParameterError(
-            "pairs of a composition with sampling",
-            "not be mutually singular",
-            "two laws on different subspaces",
-            "such a release hides nothing about a record in its sample",
-        )
+    name, got = "pairs of a composition with sampling", "two laws on different subspaces"
+    remedy = "such a release hides nothing about a record in its sample"
+    require(not pair.mutually_singular, name, "not be mutually singular", got, remedy)
     if not rates or not ((pair.excess != 0.0) | (pair.shift != 0.0)).any():
         return Plain(pair)
     if not (rate := math.prod(rates)) >= _LEAST_RATE:
@@ -133,7 +128,7 @@ class Composition:
     def _certified_log(self, epsilon: float) -> tuple[Floats, Floats]:
         """Return the middle of a certificate of ten digits, and its width as the error."""
         if sum(n for _, n in self.parts) == 1:
-            value, error = one_step(self.parts[0][0], epsilon)
+            value, error = self.parts[0][0].enclosed_log_delta(epsilon)
             if error < math.inf:
                 return np.array([value]), np.array([error])
         ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
@@ -158,8 +153,7 @@ class Composition:
         """Enclose δ(ε). The enclosure has this relative width if a sum of moments can have it, or is wider."""
         if sum(n for _, n in self.parts) == 1:
             with precision(_ONE_STEP_BITS), suppress(PrecisionError):
-                low, high = outward(self.parts[0][0].enclosed().delta(epsilon))
-                return Enclosure(max(low, 0.0), min(high, 1.0))
+                return in_floats(self.parts[0][0].enclosed().delta(epsilon))
         with suppress(PrecisionError):
             if (place := self._place_below(epsilon, 1.1 * _ZERO)) and (
                 upper := self.certifier.upper(epsilon, place)
@@ -167,8 +161,7 @@ class Composition:
                 return Enclosure(0.0, upper)
         with suppress(PrecisionError):
             if (ball := self._reflected(epsilon, relative_width)) is not None:
-                low, high = outward(ball)
-                return Enclosure(max(low, 0.0), min(high, 1.0))
+                return in_floats(ball)
         return self.certifier.bounds(epsilon, relative_width)
 
     def _reflected(self, epsilon: float, relative_width: float) -> Ball | None:
@@ -280,6 +273,7 @@ class Composition:
         return float(np.min(answer[np.isfinite(answer)], initial=self.floats.most))
 
     def _epsilon(self, target: float, guess: float | None) -> float:
+        """Return the smallest safe ε in floats, or from certificates if floats refuse."""
         try:
             return self.floats.epsilon(target, guess)
         except PrecisionError:
@@ -336,6 +330,7 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
 
 
 def _worse(both: Sequence[Composition], epsilon: float, floor: float) -> float:
+    """Return the larger log δ of both orders; an order that fails counts only if it may be the larger one."""
     worst, missing = -math.inf, list[tuple[Composition, PrecisionError]]()
     for one in both:
         if not one.below(epsilon, max(worst, floor)):

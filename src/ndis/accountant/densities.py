@@ -87,6 +87,7 @@ class SumTables:
         return float(lams[max(live[0] - 1, 0)]), float(lams[min(live[-1] + 1, 96)])
 
     def _power(self, j: int, n: int) -> DensityTable:
+        """Return the table of the sum of n numbers of the kind j, by doubling."""
         if (j, n) not in self._made:
             if n == 1:
                 self._made[j, n] = self._one(j)
@@ -97,6 +98,7 @@ class SumTables:
         return self._made[j, n]
 
     def _sum(self, a: DensityTable, b: DensityTable) -> DensityTable:
+        """Return the table of the sum of two independent parts."""
         scale = a.scale + b.scale
         ea, eb = a.edges - math.log(scale / a.scale), b.edges - math.log(scale / b.scale)
 
@@ -222,6 +224,7 @@ class LossSums(SumTables):
         return log_p, end, reduce(self._sum, [self._power(j, n) for j, n in counts])
 
     def _one(self, j: int) -> DensityTable:
+        """Return the table of the loss of one step, between the places where it counts."""
         law = self.densities[j]
 
         def f(lams: Floats) -> Floats:

@@ -12,27 +12,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 
 import numpy as np
 
-from ndis._balls import outward, precision
 from ndis._search import log_mixture
 from ndis._validate import Floats, Order
 from ndis.accountant.laws import Law
-from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.plain import Plain, log_ratio_density, rough_edge
 from ndis.accountant.laws.sampled_pair import SampledPair
-from ndis.errors import PrecisionError
-from ndis.spectrum.closed_forms import mean_shift_log_delta, mean_shift_tail
+from ndis.spectrum.closed_forms import mean_shift_tail
 from ndis.spectrum.contour import DELTA
 from ndis.spectrum.evaluate import evaluate_form, log_one_minus_exp
 from ndis.spectrum.loss import LogMoment
 
 _UNIT = 2.0**-53
-_BITS = 192
 _RULE = np.polynomial.legendre.leggauss(20)
 _OCTAVES = 2.0 ** np.arange(-48.0, 13.0)
 _SMOOTH = 40  # octaves that are left out if nothing has an edge
@@ -46,38 +41,10 @@ _MAX_SPLITS = 14
 def few_steps(parts: Sequence[tuple[Law, int]], order: Order) -> Callable[[float], tuple[float, float]] | None:
     """Return the function that gives log δ(ε) of one or two steps and its error; None if there is none."""
     laws = [law for law, n in parts for _ in range(n)]
-    if len(laws) == 1:  # an epoch beyond its density is enclosed only if its δ counts
-        return laws[0].log_delta if isinstance(laws[0], Allocation) else partial(one_step, laws[0])
+    if len(laws) == 1:
+        return laws[0].log_delta
     steps = [step for law in laws if (step := PairStep.of(law, order))]
     return partial(two_pairs, steps[0], steps[1], add=order == "add") if len(steps) == 2 else None
-
-
-def one_step(law: Law, e: float) -> tuple[float, float]:
-    """Return log δ(ε) of one step and its error, from its enclosure or from the density of an epoch."""
-    if isinstance(law, Allocation) and (known := law.log_delta(e))[1] < math.inf:
-        return known
-    with precision(_BITS), suppress(PrecisionError):
-        delta = law.enclosed().delta(e)
-        if delta == 0:
-            return -math.inf, 0.0
-        if delta > 0:
-            low, high = outward(delta.log())
-            return 0.5 * (low + high), high - low
-    return math.nan, math.inf
-
-
-def shift_for(epsilon: float, log_delta: float) -> float:
-    """Return the mean shift whose log δ(ε) is about this, roughly: a start for searches.
-
-    >>> round(shift_for(1.0, math.log(1e-5)), 6)
-    0.268051
-    """
-    low, high = -60.0, 10.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        safe = mean_shift_log_delta(epsilon, math.exp(middle)) <= log_delta
-        low, high = (middle, high) if safe else (low, middle)
-    return math.exp(low)
 
 
 class PairStep:

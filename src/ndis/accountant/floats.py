@@ -28,12 +28,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ndis._search import chernoff_factor, newton_epsilon, quiet
+from ndis._search import chernoff_factor, newton_epsilon, quiet, refuse
 from ndis._validate import Floats, Order
 from ndis.accountant.densities import LossSums
-from ndis.accountant.few import few_steps, one_step
+from ndis.accountant.few import few_steps
 from ndis.accountant.laws import Complexes, Law
-from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture
 from ndis.errors import PrecisionError
 from ndis.spectrum.evaluate import log_one_minus_exp
@@ -125,13 +124,7 @@ class FloatComposition:
         """Return log δ at each entry of a vector ε, and its error. PrecisionError says that the error is too large."""
         value, _, error = self._evaluate(epsilon)
         bad = ~(error <= self.accepted * (1.0 + np.abs(np.where(np.isinf(value), 0.0, value))))
-        if bad.any():
-            i = int(np.argmax(bad))
-            raise PrecisionError(
-                f"the sampled spectrum at epsilon = {float(epsilon[i])!r} did not reach full accuracy; relative "
-                f"tolerance reached: {error[i]:.3g}",
-                reached=float(error[i]),
-            )
+        refuse(bad, epsilon, error, "the sampled spectrum at epsilon =")
         return np.minimum(value, 0.0), error
 
     @quiet
@@ -147,8 +140,6 @@ class FloatComposition:
             value[negative], error[negative] = both, share * wrong + 2.0**-51
             slope[negative] = np.exp(epsilon[negative] - both) - share * (1.0 + s)
         todo = np.flatnonzero(~negative & (epsilon < self.most))
-        if todo.size and not self.parts:
-            todo = todo[:0]
         if self._few is not None:
             for i in todo.tolist():
                 value[i], error[i] = self._few(float(epsilon[i]))
@@ -210,7 +201,7 @@ class FloatComposition:
     def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
         """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
         e = float(epsilon[pivot])
-        alone = [(law.log_delta(e) if isinstance(law, Allocation) else one_step(law, e))[0] for law, _ in self.parts]
+        alone = [law.log_delta(e)[0] for law, _ in self.parts]
         depth = min(max(-max((x for x in alone if x == x), default=0.0), _SHALLOW), _DEEP)
         try:
             while True:
@@ -229,6 +220,7 @@ class FloatComposition:
         goal = math.log(delta)
 
         def excess(e: float) -> tuple[float, float, float]:
+            """Return log δ(ε) less its goal, its margin and its slope, for Newton steps."""
             value, slope, error = (float(a[0]) for a in self._evaluate(np.array([e])))
             if value == -math.inf:
                 return -math.inf, 0.0, slope
@@ -240,8 +232,6 @@ class FloatComposition:
                 raise PrecisionError(f"delta at epsilon = {e!r} did not reach full accuracy", reached=error)
             return value - goal, 2.0 * error + 2.0**-50 * (1.0 + abs(value)), slope
 
-        if not self.parts:
-            return 0.0
         high = self.most * (1.0 + 2.0**-50)
         guess = self.guess(goal) if guess is None else guess
         return newton_epsilon(excess, guess if 0.0 < guess < high else 0.0, high)

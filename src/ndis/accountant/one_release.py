@@ -101,8 +101,7 @@ class OneRelease:
             return certified.certify(self.pair, epsilon, relative_width=relative_width)
         weight, inner = _view(epsilon, self.rates, self.order)
         if inner is None:
-            low, high = outward(weight)
-            return Enclosure(low, min(high, 1.0))
+            return certified.in_floats(weight)
         near, far = outward(inner)
         top = certified.certify(self.pair, near, relative_width=0.25 * relative_width)
         bottom = top if near == far else certified.certify(self.pair, far, relative_width=0.25 * relative_width)
@@ -110,12 +109,7 @@ class OneRelease:
             top_end = outward(weight * arb(top.upper)).upper
             box = Enclosure(outward(weight * arb(bottom.lower)).lower, min(top_end, 1.0))
         if not box.width <= relative_width * box.upper + 4 * math.ulp(box.upper):
-            reached = box.width / box.upper
-            raise PrecisionError(
-                f"the enclosure of the subsampled delta at epsilon = {epsilon!r} did not shrink to relative width "
-                f"{relative_width:g}; reached {reached:.3g}",
-                reached=reached,
-            )
+            raise certified.too_wide("the subsampled delta", epsilon, relative_width, box.width / box.upper)
         return box
 
     def smallest_epsilon(self, target: float, start: float = 0.0, guess: float | None = None) -> float:

@@ -22,7 +22,7 @@ _MANY_DIGITS = 30.0  # natural log units
 class Plan(NamedTuple):
     """Describe a sum: a line, a period and a number of nodes.
 
-    `loss` is the log distance between the largest term and δ. The moments must be known to e^−digits.
+    The moments must be known to e^−digits.
     """
 
     c: float
@@ -32,7 +32,6 @@ class Plan(NamedTuple):
     tau: float
     last: int  # N
     log_delta: float
-    loss: float
     digits: float
 
 
@@ -115,14 +114,10 @@ class Planner:
         many = self._fine() > _MANY_DIGITS  # a line far right of the saddle then has a short period
         lines += [saddle * f for f in (5.0, 8.0, 12.0, 20.0, 30.0, 50.0, 80.0, 120.0)] if many else []
         lines = [c for c in lines if c < self.highest]
-        c = min(lines, key=lambda c: self._cost(c, log_delta)) if many or self._steep(saddle, log_delta) else saddle
+        long = self._period(saddle, log_delta)[0] * saddle > 1.5 * (self._fine() - log_delta)
+        poor = long or self._exponent(saddle) - log_delta > 12.0
+        c = min(lines, key=lambda c: self._cost(c, log_delta)) if many or poor else saddle
         return self._plan_at(c, log_delta)
-
-    def _steep(self, c: float, log_delta: float) -> bool:
-        """Return whether the saddle is a poor line."""
-        return (
-            self._period(c, log_delta)[0] * c > 1.5 * (self._fine() - log_delta) or self._exponent(c) - log_delta > 12.0
-        )
 
     def _fine(self) -> float:
         return -math.log(self.width) + self.patience
@@ -158,10 +153,9 @@ class Planner:
             smooth = self._length(c, tau, loss + fine + 4.0)
             tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
         count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
-        loss = max(loss, 0.0)
         steps = sum(n for _, n in self.parts)
-        digits = fine + loss + math.log(max(steps, 1)) + 4.0
-        return Plan(c, period, below, above, tau, count, log_delta, loss, digits)
+        digits = fine + max(loss, 0.0) + math.log(max(steps, 1)) + 4.0
+        return Plan(c, period, below, above, tau, count, log_delta, digits)
 
     def _length(self, c: float, tau: float, digits: float) -> float:
         """A y beyond which the integrand is below e^−digits of its maximum; inf where none is found."""

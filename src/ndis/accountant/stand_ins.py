@@ -35,7 +35,7 @@ import numpy as np
 from flint import acb, arb
 
 from ndis._balls import Ball, outward, precision
-from ndis.accountant.laws import BallLaw, geometric
+from ndis.accountant.laws import BallLaw, geometric, log_sum
 from ndis.errors import PrecisionError
 
 _VISIBLE = 1e-9  # f − (1 − t) over its largest value: less is lost in the enclosures of f
@@ -53,9 +53,7 @@ class Discrete(BallLaw):
 
     def log_moment(self, c: float) -> float:
         """Return log M(c) in floats."""
-        terms = self._log_mass + c * self._loss
-        top = float(terms.max())
-        return top + math.log(float(np.exp(terms - top).sum()))
+        return log_sum(self._log_mass + c * self._loss)
 
     def moment(self, c: float, digits: float) -> Ball:
         """Enclose M(c)."""

@@ -15,9 +15,10 @@ from ndis.auditing.candidates.laws import Gaussian
 from ndis.auditing.candidates.pairs import PairBatch
 from ndis.auditing.candidates.rules import AddAdversarial, AddRows, RemoveEach, ReplaceAdversarial, ReplaceEach, Search
 from ndis.auditing.claim import Claim, Proof
+from ndis.auditing.loop import TrainingLoop
 from ndis.auditing.report import AuditReport
 from ndis.auditing.sensitivity import check_sensitivity
-from ndis.auditing.training import Finding, TrainingLoop, TrainingReport, audit_training
+from ndis.auditing.training import Finding, TrainingReport, audit_training
 from ndis.auditing.witness import Witness
 from ndis.mechanisms.sketch_law import ProjectionLaw
 

@@ -20,8 +20,6 @@ from ndis.auditing.report import AuditReport
 from ndis.errors import ParameterError
 from ndis.pages.text import several
 
-__all__ = ["audit"]
-
 _FLOATS = "attacks on the floating-point numbers of an implementation: the laws are taken as exact Gaussians"
 _EXACT = (
     "what a system leaks next to its output, such as time; the release itself is drawn exactly, so that its bytes keep "
@@ -106,8 +104,7 @@ def audit(
     kind, value = chosen[0], sources[chosen[0]]
     table = data if data is None or isinstance(data, DataSet) else DataSet(data)
     rows = None
-    if table is None and search.neighbours is not None:
-        raise ParameterError("neighbours", "come with data", "none")
+    require(table is not None or search.neighbours is None, "neighbours", "come with data", "none")
     if pairs is not None:
         if table is not None or workers != 1:
             raise ParameterError("data and workers", "be left out with pairs, for which no algorithm runs", "one")

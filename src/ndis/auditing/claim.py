@@ -11,8 +11,6 @@ from ndis._files import only_keys
 from ndis._validate import Adjacency, as_adjacency, as_not_negative, as_scalar, as_vector, require
 from ndis.errors import ParameterError
 
-__all__ = ["Claim", "Proof", "claim_from_dict", "claim_to_dict"]
-
 Point = tuple[float, float]
 
 
@@ -54,7 +52,7 @@ class Claim:
     @property
     def points(self) -> tuple[Point, ...]:
         """Return all claimed (ε, δ), in order of ε."""
-        return tuple(zip(*map(_as_tuple, (self.epsilon, self.delta)), strict=True))
+        return tuple(zip(*(x if isinstance(x, tuple) else (x,) for x in (self.epsilon, self.delta)), strict=True))
 
     @staticmethod
     def curve(epsilons: ArrayLike, deltas: ArrayLike, *, adjacency: Adjacency = "add-remove") -> Claim:
@@ -73,10 +71,6 @@ class Claim:
             return f"(ε = {self.epsilon!r}, δ = {self.delta!r})-differential privacy under {self.adjacency}"
         ends = f"ε from {self.epsilon[0]!r} to {self.epsilon[-1]!r}"
         return f"differential privacy at {len(self.points)} points, {ends}, under {self.adjacency}"
-
-
-def _as_tuple(value: Any) -> tuple[float, ...]:
-    return value if isinstance(value, tuple) else (value,)
 
 
 def claim_to_dict(claim: Claim) -> dict[str, Any]:

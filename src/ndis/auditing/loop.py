@@ -143,8 +143,7 @@ class TrainingLoop:
             raise ParameterError("sampling_rate", "be known", "none", "state it, or batch_size and records")
         if self.sampler in ("shuffled", "sequential", "fixed-size") and (not self.batches or not self.batch_size):
             raise ParameterError("batch_size and records", f"be known for sampler {self.sampler!r}", "none")
-        if self.sampler == "allocation" and not self.batches:
-            raise ParameterError("batches", "be known for sampler 'allocation'", "none")
+        require(self.sampler != "allocation" or self.batches, "batches", "be known for sampler 'allocation'", "none")
 
     def _batches(self, records: int | None) -> int | None:
         """Return the number of batches in a pass over this many records; Opacus takes it from a rate in floats."""

@@ -29,8 +29,6 @@ from ndis.errors import ParameterError, PrecisionError
 from ndis.pages.html import Page, chart, number, render
 from ndis.pages.text import equation, plain, unbroken
 
-__all__ = ["AuditReport"]
-
 _FORMAT, _FORMAT_VERSION = "ndis.AuditReport", 3
 # The types of fields by their annotations.
 _KINDS: dict[Any, type[Any]] = {"bool": bool, "int": int, "str": str, "tuple[str, ...]": tuple}

@@ -19,8 +19,6 @@ from ndis.mechanisms.lifted import noisy_pair
 from ndis.pair import GaussianPair
 from ndis.worst_case.envelopes import DominatingPairs, Envelope, RankOneEnvelope, as_envelope
 
-__all__ = ["Excess", "SensitivityReport", "check_sensitivity"]
-
 Sets = Sequence[Any] | Callable[[np.random.Generator], Any]
 _ROUNDING = 1e-7  # the relative error that floats may add to a quantity
 _NOISE = 1e-9  # the absolute error, if the quantity should be 0

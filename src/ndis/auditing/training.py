@@ -26,8 +26,6 @@ from ndis.dpsgd import DPSGD
 from ndis.errors import NdisError, PrecisionError
 from ndis.pages.text import at_least, at_most, few, plain, several
 
-__all__ = ["Finding", "TrainingLoop", "TrainingReport", "audit_training"]
-
 _CLOSE = 1.02  # an ε above its own by this factor has a certificate that is wide enough
 _FAR = 7.0  # a log δ that lies this far below the claimed one is not certified, as it cannot convict
 _NEXT = {
@@ -224,7 +222,7 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
       repair: add noise of 1 × clipping norm to the sum of a batch
     """
     if claim is None:
-        require(loop.history, "claim", "be given without a history", None)
+        require(loop.history, "claim", "be given if the loop states no history", "none")
         claim = Claim(DPSGD.from_schedule(loop.history).certified_epsilon(delta), delta)
     loop = replace(loop, adjacency=claim.adjacency)
     time = datetime.now(UTC).isoformat(timespec="minutes")

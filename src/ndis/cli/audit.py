@@ -22,8 +22,6 @@ from ndis.cli.options import HEADER, JSON, SCHEMA, argument, choice, command, ke
 from ndis.cli.output import place_of
 from ndis.errors import ParameterError
 
-__all__ = ["REFUTED", "audit", "report"]
-
 REFUTED, NOT_DECIDED = 1, 3  # exit statuses
 _CLAIM = ("epsilon", "delta", "adjacency")
 _TABLE = ("data", "columns", "targets", "header", "schema", "candidates")
@@ -307,6 +305,7 @@ def load(kind: str, name: Any, folder: Path) -> Any:
 
 @lru_cache
 def _module(file: Path) -> ModuleType:
+    """Run a Python file as a module of its own name."""
     spec = spec_from_file_location(f"audited_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None

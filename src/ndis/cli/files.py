@@ -46,7 +46,7 @@ def numbers(name: str, given: Iterable[str]) -> list[float]:
 
 
 def read_profile(file: Path) -> PrivacyProfile:
-    """Return a saved profile, or that of the pair in a file."""
+    """Return a saved profile, or that of the saved schedule or pair in a file."""
     from ndis.profile import PrivacyProfile
 
     value = read_pair(file)
@@ -54,14 +54,17 @@ def read_profile(file: Path) -> PrivacyProfile:
 
 
 def read_pair(file: Path) -> GaussianPair | PrivacyProfile:
-    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile."""
+    """Return the pair whose constructor takes the values of a JSON or NPZ file, or a saved profile or schedule."""
     from ndis._groups import pair_from_arrays
+    from ndis.dpsgd import DPSGD
     from ndis.profile import PrivacyProfile
 
     content = read_bytes("file", file)
     if content.startswith(b"PK\x03\x04") or zipfile.is_zipfile(io.BytesIO(content)):
         return pair_from_arrays("the file", npz_arrays(content))
     values = read_object("file", file)
+    if values.get("format") == "ndis.DPSGD":
+        return DPSGD.from_json(content).profile()
     if "format" in values:
         return PrivacyProfile.from_json(content)
     return pair_from_arrays("the file", values)
@@ -101,6 +104,7 @@ def table_options(data: Any, given: Mapping[str, Any], *, targets: Any = (), not
 
 
 def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path) -> dict[str, Any]:
+    """Return the arguments for data with a schema; CSV columns without names are those of the schema, in order."""
     from ndis.data.paths import files_of, kind_of_files
 
     schema, names = read_schema(file), names_of(columns)

@@ -82,6 +82,7 @@ def regress(data: Path, target: str | None, method: str, output: Path | None, as
 
 
 def _model(method: str, given: dict[str, Any]) -> Any:
+    """Make the estimator of a method; options of the other method are refused."""
     from ndis.learn import PrivateLinearRegression, PrivateRidge
 
     public = {name: given[name] for name in _PUBLIC} | {"fit_intercept": given["intercept"]}

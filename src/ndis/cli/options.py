@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from inspect import getdoc
 from pathlib import Path
 from typing import Any, NoReturn
@@ -87,9 +88,7 @@ class App(Commands):
         except click.exceptions.Exit as leave:
             status = leave.exit_code
         except click.ClickException as error:
-            context_path = getattr(getattr(error, "ctx", None), "command_path", None)
-            hint = f"; see '{context_path} --help'" if context_path else ""
-            status, message = BAD_INPUT, error.format_message().rstrip(".") + hint
+            status, message = BAD_INPUT, refusal(error)
         except NdisError as error:
             status, message = OUT_OF_REACH if isinstance(error, PrecisionError) else BAD_INPUT, str(error)
             if isinstance(error, ParameterError):
@@ -107,6 +106,17 @@ class App(Commands):
         if message:
             click.echo("ndis: " + printable(" ".join(message.split())), err=True)
         sys.exit(status)
+
+
+def refusal(error: click.ClickException) -> str:
+    """Say what is wrong with the words of a command, and where to read on. For an unknown option, say what it takes."""
+    text, context = error.format_message().rstrip("."), getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and context is not None:
+        word, params = error.option_name, context.command.get_params(context)
+        own = [max(one.opts, key=len) if isinstance(one, click.Option) else str(one.metavar) for one in params]
+        near = [one for one in own if one.startswith(word)] or get_close_matches(word, own, cutoff=0.75)
+        text = f"No such option '{word}'; '{context.command_path}' takes {', '.join(near or own)}"
+    return f"{text}; see '{context.command_path} --help'" if context is not None else text
 
 
 def typed_name(command: click.Command, words: list[str], name: str) -> str:

@@ -92,10 +92,8 @@ def _profile(file: Path | None, sampling_rate: float | None, **given: list[str])
 
     options = {key: numbers("--" + key.removeprefix("variance_"), value) for key, value in given.items() if value}
     need_one("be either a file or --ratio, --shift, --copies", file, options or None)
-    if file is None:
-        profile = PrivacyProfile(GaussianPair.from_ratios(options.pop("variance_ratio", [1.0]), **options))
-    else:
-        profile = read_profile(file)
+    ratios = options.pop("variance_ratio", [1.0])
+    profile = PrivacyProfile(GaussianPair.from_ratios(ratios, **options)) if file is None else read_profile(file)
     return profile if sampling_rate is None else profile.subsampled(sampling_rate)
 
 

@@ -187,19 +187,16 @@ def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
 def risk(file: Path | None, delta: float, as_json: bool, output: Path | None, **given: Any) -> None:
     """Print what a guarantee means for one person. It says how far any attack gets, and compares with others.
 
-    FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place.
+    FILE is a saved profile, a pair of Gaussians, or a saved DP-SGD schedule. Options take its place. One (ε, δ) is not
+    a whole guarantee: for the noise that reaches it, see 'ndis calibrate' and 'ndis dpsgd --epsilon'.
 
     Example: ndis risk --noise-multiplier 1.1 --sampling-rate 0.004 --steps 10000 --delta 1e-5 -o card.html
     """
     from ndis.dpsgd import DPSGD
 
     opt.need_one("be FILE or --noise-multiplier", file, given["noise_multiplier"])
-    if file is None:
-        profile = DPSGD(**{name: given[name] for name in ("noise_multiplier", "sampling_rate", "steps")}).profile()
-    elif read_object("file", file).get("format") == "ndis.DPSGD":
-        profile = DPSGD.from_json(file.read_bytes()).profile()
-    else:
-        profile = read_profile(file)
+    run = {name: given[name] for name in ("noise_multiplier", "sampling_rate", "steps")}
+    profile = DPSGD(**run).profile() if file is None else read_profile(file)
     card = profile.report(delta, groups=given["group"] or (2, 5, 10), title=given["title"])
     click.echo(card.to_json() if as_json else str(card))
     if output is not None and output.suffix.lower() in opt.PAGES:

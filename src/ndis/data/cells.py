@@ -16,13 +16,13 @@ A column of cells is an array of NumPy, an Arrow array of text (`LargeBinaryArra
 from __future__ import annotations
 
 import math
-import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timezone
 from decimal import Decimal
 from functools import cache
+from pathlib import PurePath
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -42,6 +42,7 @@ _TRUTH |= {way: value for word, value in _TRUTH.items() for way in (word.title()
 _SLASHES = re.compile(r"([0-9]{4})/([0-9]{2})/([0-9]{2})(?![0-9/])")  # 2020/05/01: the year comes first
 _WHOLE = re.compile(r"([+-]?[0-9]++)\.0*+")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+READ = re.compile("[^\ud800-\udc7f\udd00-\udfff]*")  # the characters that bytes of a file may read as
 _SPACE = " \t\n\v\f\r"
 _EPOCH = 719_163  # date(1970, 1, 1).toordinal()
 _PER_DAY = {"D": 1, "h": 24, "m": 1440, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
@@ -109,8 +110,8 @@ def is_path(item: Any) -> bool:
     >>> is_path("a.csv"), is_path(""), is_path(b"a.csv")
     (True, False, False)
     """
-    kind = type(item)
-    return issubclass(kind, os.PathLike) or (issubclass(kind, str) and str.__len__(item) > 0)
+    kind = type(item)  # and not os.PathLike, which may ask the type itself
+    return issubclass(kind, PurePath) or (issubclass(kind, str) and str.__len__(item) > 0)
 
 
 def unwrapped(cell: Any) -> Any:
@@ -342,6 +343,7 @@ def days(cells: Cells) -> Floats:
 
 
 def _day_of(cell: Any) -> float:
+    """Return the day of one cell; NaN for what is no date."""
     kind = type(cell)
     pandas: Any = sys.modules.get("pandas")
     if pandas is not None and (cell is pandas.NaT or kind is pandas.Timestamp):

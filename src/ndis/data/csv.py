@@ -253,6 +253,7 @@ def line_cells(
 
 
 def _numbers(data: bytes, view: Any, begin: Any, end: Any, kind: Any) -> Cells:
+    """Read the cells of a numeric column: plain ones together by Arrow, rare ones by Python."""
     import pyarrow as pa
 
     column = np.full(len(kind), np.nan)
@@ -266,6 +267,7 @@ def _numbers(data: bytes, view: Any, begin: Any, end: Any, kind: Any) -> Cells:
 
 
 def _texts(data: bytes, view: Any, begin: Any, end: Any, kind: Any) -> Cells:
+    """Return the cells of a column as Arrow bytes, with doubled quotes made single."""
     import pyarrow as pa
 
     if (kind == _RARE).any():  # doubled quotes

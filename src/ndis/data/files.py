@@ -77,12 +77,14 @@ def file_table(data: Any, *, columns: Any = None, header: bool = False, progress
 
 
 def _open_parquet(path: Path, where: str) -> _File:
+    """Open a Parquet file by its footer; its columns are read page by page."""
     import pyarrow.parquet as pq
 
     schema = pq.read_schema(path)
     names = check_names(schema.names, where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
+        """Give the wanted columns, a few rows of a row group at a time."""
         chosen = [names[i] for i, _ in wanted]
         metadata = plain_footer(path)
         texts = [names[i] for i, _ in wanted if arrow_kind(schema.types[i]) == "text"]
@@ -100,6 +102,7 @@ def _open_parquet(path: Path, where: str) -> _File:
 
 
 def _open_arrow(path: Path, where: str) -> _File:
+    """Open an Arrow file by its schema."""
     import pyarrow as pa
 
     with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
@@ -107,6 +110,7 @@ def _open_arrow(path: Path, where: str) -> _File:
     names = check_names(schema.names, where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
+        """Give the wanted columns of one record batch after the other."""
         chosen = [names[i] for i, _ in wanted]
         options = pa.ipc.IpcReadOptions(included_fields=sorted({i for i, _ in wanted}))
         # Not mapped: a mapped file that another process cuts short kills this one.
@@ -125,6 +129,7 @@ def _batch_blocks(batch: Any, wanted: Wanted) -> Iterator[list[Cells]]:
 
 
 def _open_npy(path: Path, where: str) -> _File:
+    """Open an NPY file by its header, which must fit the length of the file."""
     with path.open("rb") as file:
         try:
             header = npy_header(file)
@@ -145,9 +150,11 @@ def _open_npy(path: Path, where: str) -> _File:
 
 
 def _open_csv(path: Path, where: str, given: tuple[str, ...] | None) -> _File:
+    """Open a CSV file by the given names, or by its first line."""
     names = header_names(path, where) if given is None else given
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
+        """Give the wanted columns of one block of lines after the other."""
         size = max(path.stat().st_size, 1)
         with path.open("rb") as file:
             if given is None:

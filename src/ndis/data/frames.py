@@ -56,6 +56,7 @@ def pandas_cells(series: Any, numeric: bool) -> Iterable[Cells]:
 
 
 def polars_table(frame: Any) -> Table:
+    """Open a polars frame; long texts are copied in pieces."""
     import polars as pl
 
     names = check_names(frame.columns)
@@ -75,6 +76,7 @@ def polars_table(frame: Any) -> Table:
 
 
 def arrow_table(table: Any) -> Table:
+    """Open an Arrow table or record batch."""
     names = check_names(table.schema.names)
 
     kinds = tuple(frozenset({arrow_kind(kind)}) for kind in table.schema.types)

@@ -68,12 +68,11 @@ def column_table(column: Any) -> Table:
         return memory_table(table)
     if isinstance(column, list | tuple):
         return _array(objects(column)[:, None])
-    tensor, lazy = hasattr(column, "cpu"), hasattr(column, "__dask_graph__")  # whose partitions may have other types
-    plain = hasattr(column, "__array__") and isinstance(getattr(column, "dtype", None), np.dtype)
-    if lazy or not (tensor or plain):
+    tensor = type(column).__module__.partition(".")[0] == "torch"
+    if not (tensor or isinstance(column, np.ndarray)):  # others may compute it by NumPy, from chunks of other types
         raise ParameterError("data", "have columns that are lists, arrays or series", type(column).__name__)
     require(column.ndim == 1, "data", "have columns of one dimension", f"{column.ndim} dimension(s)")
-    return _torch(column.reshape(-1, 1)) if tensor else _array(np.asanyarray(column)[:, None])
+    return _torch(column.reshape(-1, 1)) if tensor else _array(column[:, None])
 
 
 def _series_frame(column: Any) -> Any:
@@ -139,6 +138,7 @@ def _length(data: Any) -> int | None:
 
 
 def _array(x: NDArray[Any]) -> Table:
+    """Open a NumPy array: numbers as rows, anything else by column."""
     no_mask(x)
     width = matrix_width(x.shape)
     plain = np.asarray(x)
@@ -156,6 +156,7 @@ def _array(x: NDArray[Any]) -> Table:
 
 
 def _torch(tensor: Any) -> Table:
+    """Open a tensor; on the CPU it is a NumPy array."""
     width = matrix_width(tuple(tensor.shape))
     if tensor.is_complex() or str(tensor.layout) != "torch.strided":
         raise ParameterError("data", "be a dense tensor of real numbers", f"{tensor.dtype}, {tensor.layout}")

@@ -54,10 +54,9 @@ def open_table(data: Any, *, columns: Any = None, header: bool = False, progress
         require(not header, "header", "be part of the table with its schema", header, remedy)
         return data
     if isinstance(data, tuple):
-        if len(data) != 2:  # a tuple of two rows would be a pair
-            raise ParameterError("data", "be rows, or a pair (X, y)", "another tuple")
-        if any(map(is_paths, data)):
-            raise ParameterError("data", "be a pair (X, y) in memory", "paths", "pass a list of paths and name targets")
+        require(len(data) == 2, "data", "be rows, or a pair (X, y)", "another tuple")  # two rows would be a pair
+        remedy = "pass a list of paths and name targets"
+        require(not any(map(is_paths, data)), "data", "be a pair (X, y) in memory", "paths", remedy)
         remedy = "RandomProjection.release reduces one, with its targets named among its columns"
         require(not any(map(is_dask, data)), "data", "be in memory or in files here", "a dask collection", remedy)
         return pair_table(*data)
@@ -83,6 +82,7 @@ def open_for(
     schema: Schema, data: Any, *, columns: Any = None, header: bool = False, progress: bool | None = None
 ) -> Table:
     """Open data whose columns a schema names. CSV files without names have its order, with the target last."""
+    require(isinstance(header, bool), "header", "be True or False", type(header).__name__)
     if isinstance(data, Table):
         return data
     kind = kind_of_files(files_of(data)) if isinstance(data, list) or is_path(data) else ""

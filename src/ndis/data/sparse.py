@@ -33,6 +33,7 @@ def sparse_table(x: Any) -> Table:
     step = rows_per_read(width)
 
     def rows(groups: Groups) -> Iterator[Parts]:
+        """Give dense blocks of rows; entries beyond the width of the matrix are left out."""
         for start in range(0, count, step):
             cuts = ends[start : start + step + 1]
             place, these = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts)), slice(cuts[0], cuts[-1])

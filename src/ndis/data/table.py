@@ -347,6 +347,7 @@ def choose_columns(table: Table, columns: Any, targets: Any) -> Groups:
 
 
 def _indices(table: Table, wanted: Any, name: str) -> tuple[int, ...]:
+    """Return the numbers of columns that are given by name or by number."""
     items: list[Any] = list(wanted) if isinstance(wanted, Iterable) and not isinstance(wanted, str) else [wanted]
     places = []
     for item in items:

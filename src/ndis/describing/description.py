@@ -10,16 +10,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, fdtrc, ndtr
+from scipy.special import chdtrc, fdtrc, ndtr, ndtri
 from sklearn.isotonic import isotonic_regression
 
-from ndis._validate import Adjacency, Floats, as_adjacency
+from ndis._validate import Adjacency, Floats, as_adjacency, as_probability, require
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Date, Schema
 from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, long_rows
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import StatisticTable, report
-from ndis.errors import ParameterError
 from ndis.ledger import pay
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.noise.bits import random_bits
@@ -108,7 +107,7 @@ class Description:
     >>> description.means().to_frame().index.tolist()
     ['age']
     >>> description.receipt.words
-    '(1, 1e-06)-differentially private, add-remove'
+    '(1, 10⁻⁶)-differentially private, add-remove'
     """
 
     values: Mapping[str, Floats]
@@ -137,8 +136,7 @@ class Description:
     def means(self, level: float = 0.95) -> StatisticTable:
         """Return the mean of every number, over the cells that are there; of a boolean, the share of true."""
         rows = [self._mean(self._totals, 0, name, level) for name in self.plan.numbers]
-        index = [(name,) for name in self.plan.numbers]
-        return StatisticTable.of("Means", ("name",), index, rows, level, dates=self._dates)
+        return StatisticTable.of("Means", ("name",), zip(self.plan.numbers), rows, level, dates=self._dates)
 
     def groups(self, *by: str, level: float = 0.95) -> StatisticTable:
         """Return count, share and the mean of every number for each category of one grouping.
@@ -193,8 +191,7 @@ class Description:
         cells = zip(self.plan.labels((by,))[:-2], self.values[f"sums {place}"], strict=False)
         means = {label: self._mean(sums, place, name, level) for (label,), sums in cells}
         known = {label: row for label, row in means.items() if np.isfinite(row[1])}
-        if len(known) < 2:
-            raise ParameterError("by", "have two groups that the noise does not hide", f"{len(known)} of them")
+        require(len(known) > 1, "by", "have two groups that the noise does not hide", f"{len(known)} of them")
         values, errors = np.array([row[:2] for row in known.values()], dtype=np.float64).T
         weights = errors**-2.0
         statistic = float(weights @ (values - weights @ values / weights.sum()) ** 2)
@@ -210,16 +207,15 @@ class Description:
 
     def variances(self, level: float = 0.95) -> StatisticTable:
         """Return the variance of every number."""
-        index, pairs = [(name,) for name in self.plan.numbers], [(i, i) for i in range(len(self.plan.numbers))]
-        rows, notes = self._products(pairs), self._complete
-        return StatisticTable.normal("Variances", ("name",), index, rows, level, notes, _NOT_NEGATIVE)
+        rows = self._products([(i, i) for i in range(len(self.plan.numbers))], level)
+        return StatisticTable.of("Variances", ("name",), zip(self.plan.numbers), rows, level, self._complete)
 
     def covariance(self, level: float = 0.95) -> StatisticTable:
         """Return the covariance of every pair of numbers."""
         names, levels = list(self.plan.numbers), ("row", "column")
         pairs = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
-        index, rows = [(names[i], names[j]) for i, j in pairs], self._products(pairs)
-        return StatisticTable.normal("Covariances", levels, index, rows, level, self._complete, symmetric=True)
+        index, rows = [(names[i], names[j]) for i, j in pairs], self._products(pairs, level)
+        return StatisticTable.of("Covariances", levels, index, rows, level, self._complete, symmetric=True)
 
     def correlation(self, level: float = 0.95) -> StatisticTable:
         """Return the correlation of every pair of numbers; intervals are Fieller's."""
@@ -247,9 +243,11 @@ class Description:
         moments, (centre, scale) = self._moments, self._units
         chosen = [name for name in self._places if name != target] if on is None else list(on)
         wrong = [name for name in (*chosen, *(against or ())) if name not in self._places or name == target]
-        if target not in self.plan.numbers or wrong or not chosen:
-            rule = "be columns of the matrix, the target a number"
-            raise ParameterError("target and on", rule, repr(wrong or target))
+        good, rule = (
+            target in self.plan.numbers and chosen and not wrong,
+            "be columns of the matrix, the target a number",
+        )
+        require(good, "target and on", rule, repr(wrong or target))
         terms = [(name, label, i) for name in chosen for label, i in self._places[name][name in self.plan.hot :]]
         y, index, k = self._places[target][0][1], [i for _, _, i in terms], len(terms)
         labels = [*((label,) for _, label, _ in terms), ("(intercept)",)]
@@ -273,8 +271,7 @@ class Description:
         notes = [f"R² {min(1.0 - left, 1.0):.3f}; errors assume residuals of equal variance", *self._complete]
         if against is not None:
             extra = [i for i, (name, _, _) in enumerate(terms) if name not in against]
-            if not extra:
-                raise ParameterError("against", "leave out a feature", repr(against))
+            require(extra, "against", "leave out a feature", repr(against))
             test = float(values[extra] @ np.linalg.solve(full[np.ix_(extra, extra)], values[extra])) / len(extra)
             freedom = max(moments.records - k - 1, 1.0)
             chance = fdtrc(len(extra), freedom, test)
@@ -285,8 +282,8 @@ class Description:
     def pca(self, components: int, level: float = 0.95) -> StatisticTable:
         """Return variances and loadings of the first principal components of the numbers, each in its spread."""
         names, moments = list(self.plan.numbers), self._moments
-        if not (isinstance(components, int) and 1 <= components <= len(names)):
-            raise ParameterError("components", f"be a whole number from 1 to {len(names)}", components)
+        whole = isinstance(components, int) and 1 <= components <= len(names)
+        require(whole, "components", f"be a whole number from 1 to {len(names)}", components)
         variances, loadings, errors, negative = moments.components(list(range(len(names))), components)
         values = np.concatenate([variances[:, None], loadings], axis=1).ravel()
         index = [(f"component {i + 1}", each) for i in range(components) for each in ("variance", *names)]
@@ -301,35 +298,35 @@ class Description:
         self, name: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95
     ) -> StatisticTable:
         """Return a table of quantiles of a number, from its histogram. Intervals end at edges of bins."""
-        if not (self.plan.quantiles and name in self.plan.numbers):
-            raise ParameterError("name", "be a number of a release with quantiles=True", repr(name))
-        if not all(0 < p < 1 for p in probabilities):
-            raise ParameterError("probabilities", "lie between 0 and 1", probabilities)
+        held = self.plan.quantiles and name in self.plan.numbers
+        require(held, "name", "be a number of a release with quantiles=True", repr(name))
         place, z = list(self.plan.numbers).index(name), quantile_of(level)
         noise, total_noise = self._noise["quantiles"], self._noise["sums 0"]
-        counts, ends = self.values["quantiles"][place], np.concatenate([[-1.0], self.values["edges"][place], [1.0]])
+        counts, inner, column = self.values["quantiles"][place], self.values["edges"][place], self.plan.numbers[name]
+        ends = column.centre + column.half_width * np.concatenate([[-1.0], inner, [1.0]])
         below, bins = np.cumsum(counts), np.arange(1, len(counts) + 1)
         records = max(self._totals[0] - self._totals[1 + place], 2 * total_noise)
         # What is below an edge is known from both sides; each sum has the noise of its bins.
         other = total_noise**2 * (_COUNT**2 + 1.0) + noise**2 * (len(counts) - bins)
         weight = other / (other + noise**2 * bins)
         cumulated = weight * below + (1 - weight) * (records - (below[-1] - below))
-        share = isotonic_regression(cumulated[:-1] / records, y_min=0.0, y_max=1.0)
-        cdf = np.concatenate([[0.0], share, [1.0]])
+        cdf = np.pad(isotonic_regression(cumulated[:-1] / records, y_min=0.0, y_max=1.0), 1, constant_values=(0.0, 1.0))
         spread = np.concatenate([[0.0], np.sqrt(noise**2 * bins * weight)[:-1] / records, [0.0]])
-        column, rows = self.plan.numbers[name], []
-        for p in probabilities:
+        rows, asked = [], np.ravel(as_probability("probabilities", probabilities))
+        for p in asked:
             # The quantile lies in a bin if F ≤ p at its lower end and F ≥ p at its upper one. The chance of counts that
             # speak against it as much as these is largest if F = p at the nearer end.
-            over = (cdf - p) / np.sqrt(spread**2 + p * (1 - p) / records)
-            after, before = over[:-1], -over[1:]
-            chance = ndtr(-np.maximum(after, before)) + ndtr(np.minimum(after, before))
-            held = np.flatnonzero(chance > 1.0 - level)
-            low, high = ends[held[0]], ends[held[-1] + 1]
-            value = float(np.interp(p, cdf + np.arange(len(cdf)) * 1e-12, ends))
-            scaled = np.array([value, (high - low) / (2 * z), low, high]) * column.half_width
-            rows.append(scaled + column.centre * np.array([1.0, 0.0, 1.0, 1.0]))
-        index = [(f"{100 * p:g}%",) for p in probabilities]
+            error = np.sqrt(spread**2 + p * (1 - p) / records)
+            over = (cdf - p) / error
+            chance = ndtr(-np.maximum(over[:-1], -over[1:])) + ndtr(np.minimum(over[:-1], -over[1:]))
+            places = np.flatnonzero(chance >= min(1.0 - level, chance.max()))
+            low, high = ends[places[0]], ends[places[-1] + 1]
+            # The mean over what the noise and sampling may have done to F: with few records it has less error.
+            rising = cdf + np.arange(len(cdf)) * 1e-12
+            near = p + float(np.interp(p, rising, error)) * ndtri((np.arange(40) + 0.5) / 40)
+            value = float(np.clip(np.interp(near, rising, ends).mean(), low, high))
+            rows.append((value, (high - low) / (2 * z), low, high))
+        index = [(f"{100 * p:g}%",) for p in asked]
         dates = tuple(each for (each,) in index) if name in self._dates else ()
         return StatisticTable.of(f"Quantiles of {name}", ("quantile",), index, rows, level, dates=dates)
 
@@ -372,14 +369,13 @@ class Description:
 
     def _grouping(self, by: tuple[str, ...]) -> int:
         held = [one if len(one) > 1 else one[0] for one in self.plan.groupings if one]
-        if not by or by not in self.plan.groupings:
-            raise ParameterError("by", f"be a grouping of the release, among {held}", repr(by), "groups= states them")
+        good = by and by in self.plan.groupings
+        require(good, "by", f"be a grouping of the release, among {held}", repr(by), "groups= states them")
         return self.plan.groupings.index(by)
 
     def _mean(self, sums: Floats, grouping: int, name: str, level: float) -> tuple[float, ...]:
         """Return the mean of a number in its units, from the sums of one cell of a grouping."""
-        if name not in self.plan.numbers:
-            raise ParameterError("name", f"be a number, one of {list(self.plan.numbers)}", repr(name))
+        require(name in self.plan.numbers, "name", f"be a number, one of {list(self.plan.numbers)}", repr(name))
         place, D, column = list(self.plan.numbers).index(name), len(self.plan.numbers), self.plan.numbers[name]
         absent = column.fill is None  # otherwise no cell is missing
         total, squares = sums[1 + D + place], sums[1 + 2 * D + place]
@@ -392,16 +388,15 @@ class Description:
         scale, shift = column.half_width * half, column.centre + column.half_width * middle
         return row[0] * scale + shift, row[1] * scale, row[2] * scale + shift, row[3] * scale + shift
 
-    def _products(self, pairs: Sequence[tuple[int, int]]) -> Floats:
-        """Return covariances of numbers, and their standard errors, in original units."""
-        moments, scale = self._averaged, self._units[1]
-        rows = [(moments.covariance[i, j], moments.covariance_error(i, j)) for i, j in pairs]
-        return np.asarray(np.array(rows).T * [scale[i] * scale[j] for i, j in pairs])
+    def _products(self, pairs: Sequence[tuple[int, int]], level: float) -> list[Floats]:
+        """Return covariances of numbers with standard errors and intervals, in original units."""
+        moments, scale, z = self._averaged, self._units[1], quantile_of(level)
+        return [np.array(moments.product(i, j, z)) * scale[i] * scale[j] for i, j in pairs]
 
     @cached_property
     def _moments(self) -> NoisyMoments:
-        if not self.plan.matrix:
-            raise ParameterError("matrix", "be part of the release for this", False, "describe(..., matrix=True)")
+        """Return the moments from the released matrix, with what clipping took and how far tails reach."""
+        require(self.plan.matrix, "matrix", "be part of the release for this", False, "describe(..., matrix=True)")
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
         squares, rows, chances = long_rows(self.values["norm edges"], self.values["norms"], self._noise["norms"])
@@ -409,18 +404,22 @@ class Description:
         spread, beyond = self.values["spread"], np.maximum(squares - bound**2, 0.0)
         farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
         shares = farthest / farthest.sum(axis=1, keepdims=True)
-        lost = np.sqrt(chances @ ((rows * beyond) @ shares) ** 2)
-        plain = replace(plain, clipped=np.pad(lost, (0, len(plain.mean) - D)))
-        others = np.diagonal(plain.covariance)[D:]
-        variances = np.maximum(np.append(self.values["variances"][0] / spread**2, others), 1e-3)
+        lost = np.pad((rows * beyond) @ shares, ((0, 0), (0, len(plain.mean) - D)))
+        variances = np.append(self.values["variances"][0] / spread**2, np.diagonal(plain.covariance)[D:]).clip(1e-3)
         apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
-        two_values = apart**2 / variances - 6.0  # if a column holds two values so far apart
-        # Otherwise rows that are longer than normal ones make the kurtosis, each column by its share.
+        # Rows that are longer than normal ones make the kurtosis, each column by its share.
         long = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
         excess = np.pad((chances @ rows) @ long**2 / (2.0 * plain.records), (0, len(variances) - D))
-        excess = np.where(apart > 0.0, two_values, excess)
-        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0))
+        if self.plan.quantiles:  # the histogram of a number tells its fourth moment, if its range is not too wide
+            ends = np.pad(self.values["edges"], ((0, 0), (1, 1)), constant_values=(-1.0, 1.0))
+            fourth = (((ends[:, 1:] + ends[:, :-1]) / 2.0 - self.values["centre"][:, None]) / spread[:, None]) ** 4
+            unit = plain.records * variances[:D] ** 2
+            kurtosis = (self.values["quantiles"] * fourth).sum(axis=1) / unit - 3.0
+            error = self._noise["quantiles"] * np.linalg.norm(fourth, axis=1) / unit
+            excess[:D] += (kurtosis - excess[:D]) / (1.0 + error**2)
+        excess = np.where(apart > 0.0, apart**2 / variances - 6.0, excess)  # a column may hold two values so far apart
+        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0), lost=lost, chances=chances)
 
     @cached_property
     def _averaged(self) -> NoisyMoments:
@@ -428,8 +427,8 @@ class Description:
 
         A regression needs all products of the same clipped rows.
         """
-        first = self.values["variances"] / self.values["spread"] ** 2
-        return self._moments if self._complete else self._moments.with_variances(*first)
+        variances, errors = self.values["variances"] / self.values["spread"] ** 2
+        return self._moments.with_variances(variances, errors + (1e9 if self._complete else 0.0))
 
     @cached_property
     def _complete(self) -> tuple[str, ...]:
@@ -460,8 +459,8 @@ class Description:
         if name in self.plan.hot:
             places = zip(self.plan.hot[name].values, self._places[name], strict=True)
             return {str(value): unit[i] / weight for value, (_, i) in places}
-        if name not in self.plan.listed or name not in self.plan.numbers:
-            raise ParameterError("rows and columns", "be categories or booleans of the matrix", repr(name))
+        good = name in self.plan.listed and name in self.plan.numbers
+        require(good, "rows and columns", "be categories or booleans of the matrix", repr(name))
         i = self._places[name][0][1]
         true = unit[i] * self.values["spread"][i] / 2 + unit[-1] * (1.0 + self.values["centre"][i]) / (2 * constant)
         return {"False": unit[-1] / constant - true, "True": true}

@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._exact import ExactArray
-from ndis._validate import Adjacency, Floats
+from ndis._validate import Adjacency, Floats, as_one_positive, require
 from ndis.data.cells import Cells
 from ndis.data.schema import Boolean, Category, Number, Schema
 from ndis.data.schema.changed import row_norms
 from ndis.data.table import Table
 from ndis.describing.statistics import tails
-from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout
 from ndis.gram.accumulator import IntegerSum
 from ndis.mechanisms.mechanism import Receipt
@@ -45,7 +44,8 @@ _NORMS = 0.25  # the part of the matrix's share for its histogram of norms
 _BITS = 15  # a number lies on the grid 2⁻¹⁵ of half its range
 _ROWS = 1 << 16  # rows of one block: sums of integers up to 2³⁰ are exact in float64, and memory does not grow
 _CLEAR = 2.5  # standard deviations of noise above which a bin surely holds records
-_FEWEST, _MOST, _FINE = 20, 1000, 4.0  # bins of a number's histogram; (_FINE·records/noise)^⅔ of them
+_FEWEST, _MOST, _FINE = 20, 1000, 3.0  # bins of a number's histogram; (_FINE·records/noise)^⅔ of them
+_DENSE = 0.25  # width of a bin at the centre, over the average near it
 _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
 _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
@@ -80,20 +80,24 @@ class Contents:
     @classmethod
     def of(cls, schema: Schema, groups: Any, quantiles: bool, matrix: bool, shares: Any) -> Contents:
         """Check the options, and divide the budget among the parts that the release holds."""
+        require(isinstance(schema, Schema), "schema", "be an ndis.Schema", type(schema).__name__)
+        for name, flag in (("quantiles", quantiles), ("matrix", matrix)):
+            require(isinstance(flag, bool), name, "be True or False", type(flag).__name__)
         empty = cls(schema, (), quantiles, matrix, {})
         sizes, numbers = empty.sizes, bool(empty.numbers)
-        given = [name for name, size in sizes.items() if size <= _CELLS] if groups is None else list(groups)
-        asked = [(one,) if isinstance(one, str) else tuple(one) for one in given]
-        unknown = [name for one in asked for name in one if name not in sizes]
-        twice = len({frozenset(one) for one in asked}) < len(asked) or any(len(set(one)) < len(one) for one in asked)
-        if unknown or not all(asked) or twice:
-            rule = f"name groupings by categories and booleans of the schema, {list(sizes)}, each of them once"
-            raise ParameterError("groups", rule, repr(unknown or groups))
-        if any(math.prod(sizes[name] for name in one) > _MOST_CELLS for one in asked):
-            raise ParameterError("groups", "have at most 2^20 cells each", repr(groups))
-        weights = {**(SHARES if not asked or (matrix and numbers) else GROUPED), **(shares or {})}
-        if set(weights) > set(SHARES) or not all(0 < weights[name] < math.inf for name in SHARES):
-            raise ParameterError("shares", f"give positive numbers to {', '.join(SHARES)}", repr(shares))
+        given = [name for name, size in sizes.items() if size <= _CELLS] if groups is None else groups
+        rule = f"list groupings by categories and booleans of the schema, {list(sizes)}, each of them once"
+        require(isinstance(given, list | tuple), "groups", rule, type(given).__name__)
+        asked = [tuple(one) if isinstance(one, list | tuple) else (one,) for one in given]
+        named = all(isinstance(name, str) and name in sizes for one in asked for name in one) and all(asked)
+        once = named and len({frozenset(one) for one in asked if len(set(one)) == len(one)}) == len(asked)
+        require(once, "groups", rule, repr(groups))
+        most = max((math.prod(sizes[name] for name in one) for one in asked), default=0)
+        require(most <= _MOST_CELLS, "groups", "have at most 2^20 cells each", repr(groups))
+        rule, chosen = f"give positive numbers to {', '.join(SHARES)}", {} if shares is None else shares
+        require(isinstance(chosen, Mapping) and set(chosen) <= set(SHARES), "shares", rule, f"{shares!r:.80}")
+        weights = dict(SHARES if not asked or (matrix and numbers) else GROUPED)
+        weights |= {name: as_one_positive("shares", share) for name, share in chosen.items()}
         held = {"means": True, "groups": bool(asked), "quantiles": quantiles and numbers, "matrix": matrix and numbers}
         total = sum(weights[name] for name in SHARES if held[name])
         divided = {name: weights[name] / total for name in SHARES if held[name]}
@@ -135,8 +139,8 @@ class Contents:
 
     def budget(self, epsilon: float, delta: float, adjacency: Adjacency) -> tuple[GaussianRounds, list[str]]:
         """Return the certified composition, and the names of its counts in order."""
-        if not min(self.shares.values()) >= _LEAST_SHARE:
-            raise ParameterError("shares", "leave a millionth of the budget to each part", repr(dict(self.shares)))
+        enough = min(self.shares.values()) >= _LEAST_SHARE
+        require(enough, "shares", "leave a millionth of the budget to each part", repr(dict(self.shares)))
         matrix, groups = self.shares.get("matrix", 0.0), len(self.groupings) - 1
         parts = {"sums 0": self.shares["means"]}
         parts |= {f"sums {i + 1}": self.shares["groups"] / groups for i in range(groups)}
@@ -211,8 +215,8 @@ class Releases:
         centre = np.clip(mean, -1.0, 1.0)
         spread = np.clip(np.sqrt(np.maximum(variance, 0.0) + error), _LEAST_SPREAD, 1.0)
         self.values |= {"centre": centre, "spread": spread, "variances": np.stack([variance, error])}
-        # Next to the centre of a normal law a bin has 2.7·n/bins records. The noise of a cumulated count is √bins/2
-        # times that of a bin. The interval of a quantile is about shortest if the first is 1.3 times the second.
+        # Next to a quartile of a normal law a bin has 1.8·n/bins records. The noise of a cumulated count is √bins/2
+        # times that of a bin. Intervals are about as short, and errors as small, if the first is 1.2 times the second.
         bins = _FEWEST
         if self._plan.quantiles:
             error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
@@ -254,6 +258,7 @@ class Releases:
         hot, scaled = [(name, len(one.values)) for name, one in self._plan.hot.items()], self._scaled()
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
+            """Add a block of records to the Gram matrix: their numbers, and a column per category."""
             rows = scaled(z, codes)
             blocks = [weight * np.eye(width + 2)[codes[name]][:, :width] for name, width in hot]
             sums[0].update(rows, np.concatenate(blocks, axis=1) if blocks else None, threads=1)
@@ -269,6 +274,7 @@ class Releases:
         sizes = [{name: self._plan.sizes[name] for name in self._plan.groupings[i]} for i in which]
 
         def add(sums: list[Any], z: Floats, codes: Codes) -> None:
+            """Add a block of records to the sums of each grouping, as integers."""
             missing = np.isnan(z)
             inside = np.minimum(np.maximum((np.where(missing, middle, z) - middle) / half, -1.0), 1.0)
             q = np.where(missing, 0.0, np.rint(inside * 2.0**_BITS))
@@ -284,6 +290,7 @@ class Releases:
         return lambda: [IntegerSum((math.prod(dim.values()), width), 2 * _BITS) for dim in sizes], add
 
     def _release_sums(self, which: Sequence[int], sums: Sequence[Any]) -> None:
+        """Release the sums of some groupings, with the weights of counts, numbers and squares."""
         D, unit = len(self._plan.numbers), 2 ** (2 * _BITS + 1)
         scale = np.array([int(COUNT_WEIGHT * unit)] + [unit] * D + [2 ** (_BITS + 1)] * D + [1] * D, dtype=object)
         weights = np.array([float(COUNT_WEIGHT)] + [1.0] * 2 * D + [float(SQUARE_WEIGHT)] * D)
@@ -402,8 +409,12 @@ def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats,
 
 
 def _edges(centre: float, spread: float, bins: int) -> Floats:
-    """Return the inner edges of a number's bins: a quarter of them equal, the others near its centre."""
-    near = np.clip(centre + 2.5 * spread * np.linspace(-1.0, 1.0, 3 * bins // 4), -1.0, 1.0)
+    """Return the inner edges of a number's bins: a quarter of them equal, the others near its centre, densest there.
+
+    Half of the records lie much closer to the centre than the spread says if a few are far away.
+    """
+    place = np.linspace(-1.0, 1.0, 3 * bins // 4)
+    near = np.clip(centre + 2.5 * spread * (_DENSE + (1.0 - _DENSE) * place**2) * place, -1.0, 1.0)
     return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
 
 

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 
@@ -116,8 +116,10 @@ class NoisyMoments:
         The value of the constant column.
     excess : (columns,) array
         κ, a third of the excess kurtosis.
-    clipped : (columns,) array
-        What clipping may have taken from the sum of squares of every column.
+    lost : (laws, columns) array
+        What clipping took from the sum of squares of every column, by each law that the longest rows may have.
+    chances : (laws,) array
+        The weights of these laws.
     own, seen : (columns,) arrays
         The share that the matrix has in every variance, and the noise of the variance over that of the matrix.
     """
@@ -128,7 +130,8 @@ class NoisyMoments:
     noise: float
     constant: float
     excess: Floats
-    clipped: Floats
+    lost: Floats
+    chances: Floats
     own: Floats
     seen: Floats
 
@@ -144,10 +147,12 @@ class NoisyMoments:
         mean = gram[:-1, -1] / (constant * count)
         covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
         zeros = np.zeros(len(mean))
-        return cls(count, mean, covariance, noise, constant, zeros, zeros, zeros + 1.0, zeros + 1.0)
+        return cls(count, mean, covariance, noise, constant, zeros, zeros[None], np.ones(1), zeros + 1.0, zeros + 1.0)
 
     def with_variances(self, variances: Floats, errors: Floats) -> NoisyMoments:
         """Return the moments with variances of the first columns from elsewhere, with noise of their own, averaged in.
+
+        To those of the matrix comes what clipping took on average.
 
         >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
         >>> better = moments.with_variances(np.array([2.0]), np.array([0.01]))
@@ -156,10 +161,13 @@ class NoisyMoments:
         """
         k, noise = len(errors), self.noise / self.records
         own, seen, covariance = self.own.copy(), self.seen.copy(), self.covariance.copy()
-        own[:k] = errors**2 / (errors**2 + noise**2 + (self.clipped[:k] / self.records) ** 2)
+        taken = self.chances @ self.lost
+        lost = self.lost - taken
+        own[:k] = errors**2 / (errors**2 + noise**2 + self.chances @ (lost[:, :k] / self.records) ** 2)
         seen[:k] = np.hypot(own[:k], (1.0 - own[:k]) * errors / noise)
+        covariance[np.diag_indices_from(covariance)] += taken / self.records
         covariance[range(k), range(k)] += (1.0 - own[:k]) * (variances - np.diagonal(covariance)[:k])
-        return replace(self, covariance=covariance, clipped=self.clipped * own, own=own, seen=seen)
+        return replace(self, covariance=covariance, lost=lost * own, own=own, seen=seen)
 
     def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
         """Return the covariance of the errors of statistics with these gradients, in the columns `index` and a one.
@@ -188,15 +196,33 @@ class NoisyMoments:
         sampling = 2.0 * np.einsum("aij,bji->ab", product, product) * np.outer(grown, grown)
         sampling += np.diag(kappa * np.trace(product, axis1=1, axis2=2) ** 2)
         np.fill_diagonal(sampling, np.maximum(np.diagonal(sampling), 0.0))
-        taken = np.sqrt(self.clipped[chosen])
+        taken = (self.chances @ self.lost[:, chosen] ** 2) ** 0.25
         bias = (np.abs(A[:, :m, :m]) * (_CROSSED + (1.0 - _CROSSED) * np.eye(m))) @ taken @ taken
         return np.asarray(self.noise**2 * released @ released.T + self.records * sampling + np.diag(bias**2))
 
-    def covariance_error(self, i: int, j: int) -> float:
-        """Return the standard error of a variance or a covariance."""
+    def product(self, i: int, j: int, z: float) -> tuple[float, float, float, float]:
+        """Return a variance or a covariance with standard error and interval.
+
+        Clipping takes from a variance and adds nothing. So the estimate of a variance is that of the law of which least
+        was lost. Its interval ends at quantiles of the mixture of all laws, and it covers if nothing more was lost.
+
+        >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
+        >>> laws = replace(moments, lost=np.array([[0.0], [50.0]]), chances=np.array([0.5, 0.5]))
+        >>> [round(x, 2) for x in laws.product(0, 0, 2.0)]
+        [1.0, 0.38, 0.75, 1.75]
+        """
         gradient = paired(np.eye(3)[:1], np.eye(3)[int(i != j)], self.records)
         gradient[0, -1, -1] = -self.covariance[i, j] / self.records
-        return float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
+        value, error = float(self.covariance[i, j]), float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
+        if i != j:
+            return value, error, value - z * error, value + z * error
+        shifts, beyond = self.lost[:, i] / self.records, float(ndtr(-z))
+        own = float(np.sqrt(np.maximum(error**2 - self.chances @ shifts**2, 0.0))) + 1e-300
+        least = value + float(shifts.min())
+        tried = np.linspace(least - 9.0 * own, value + float(shifts.max()) + 9.0 * own, 801)
+        held = ndtr((tried[:, None] - value - shifts) / own) @ self.chances
+        low, high = (float(np.interp(p, held, tried)) for p in (beyond, 1.0 - beyond))
+        return least, error, max(min(low, least + own * float(ndtri(2.0 * beyond))), 0.0), max(high, 0.0)
 
     def correlation(self, i: int, j: int, z: float) -> Any:
         """Return a correlation with standard error and Fieller's interval; unknown if the noise hides a variance.

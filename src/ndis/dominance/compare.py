@@ -101,6 +101,7 @@ def _of_the_curves(a: PrivacyProfile, b: PrivacyProfile, answer: Dominance) -> D
 
 
 def _one_order(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> Dominance:
+    """Compare two profiles in one order: steps that both have cancel, and plain releases decide."""
     steps = (group for group in b.groups if isinstance(group, StepGroup))
     if any(not any(g.same_release(own) and g.count <= own.count for own in a.groups) for g in steps):
         return Dominance(None, order, reason="the second profile has steps without a pair that the first does not have")

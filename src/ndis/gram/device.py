@@ -56,6 +56,7 @@ class DeviceTiles:
         return self.torch.from_numpy(piece if piece.flags.writeable and min(piece.strides) > 0 else piece.copy())
 
     def _integer_rows(self, parts: tuple[Any, ...]) -> Any:
+        """Quantise a block on the device; a row with a NaN in any group becomes zeros."""
         torch, layout = self.torch, self.layout
         out = torch.empty((len(parts[0]), layout.width), dtype=torch.float64, device=self.device)
         broken, start = torch.zeros(len(parts[0]), dtype=torch.bool, device=self.device), 0

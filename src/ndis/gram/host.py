@@ -81,7 +81,10 @@ def _blas() -> Any:
 def _fill(
     tile: NDArray[np.float64], parts: tuple[NDArray[Any], ...], layout: RowLayout, rules: list[GroupRule], workers: int
 ) -> None:
+    """Quantise a block of rows into a tile, with several threads if there are many rows."""
+
     def strip(start: int, stop: int) -> None:
+        """Return nothing; quantise some rows of the block in place."""
         broken = np.zeros(stop - start, dtype=np.bool_)
         out = tile[start:stop]
         for piece, group, rule in zip(parts, layout.groups, rules, strict=False):

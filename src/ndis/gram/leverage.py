@@ -112,6 +112,7 @@ def worst_rows(data: Any, gram: Gram, *, ridge: float, few: int = 4, **how: Any)
 
 
 def _whitener(gram: Gram, ridge: float) -> NDArray[np.float64]:
+    """Return the map after which the squared norm of a row is its leverage."""
     ridge = as_one_positive("ridge", ridge)
     step = np.array([float(s) for s in gram.layout.steps])
     try:

@@ -81,6 +81,7 @@ class RowMap:
             yield self._mapped(tuple(piece[start : start + _STRIP] for piece in parts))
 
     def _mapped(self, parts: Parts) -> Parts:
+        """Return the rows of a block in other coordinates; broken rows become NaN."""
         xp: Any = np if isinstance(parts[0], np.ndarray) else import_torch()
 
         def placed(array: Any) -> Any:

@@ -288,6 +288,7 @@ def _pull_row_in(x: Any, shrink: float, probe: float, radius: float, slack: floa
 
 @compiled(error_model="numpy")
 def _quantise(x: Any, c: float, limit: float, probe: float, radius: float, slack: float, q: Any, broken: Any) -> None:
+    """Round rows to integers, and pull those beyond the bound into the ball; broken rows become zeros."""
     for i in range(x.shape[0]):
         squares = _round_row(x[i], c, q[i])
         if squares <= limit:

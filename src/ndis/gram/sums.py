@@ -326,6 +326,7 @@ class RecordSums:
         return array.reshape(p, outputs)
 
     def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
+        """Run one pass over the rows, and take its integers apart."""
         tile = self._tile
         values: SumAccumulator = self._pass(lambda device: SumAccumulator(tile, rule, device))
         integers, p, m = values.integers().astype(object), self.layout.width, rule.outputs

@@ -142,6 +142,7 @@ class TermRule:
         return [*terms, here.sum().reshape(1)]
 
     def _gradient(self, xp: Any, tile: Any, products: Any) -> Any:
+        """Return the residuals of a logistic model: probabilities less the class of the record."""
         code = tile[:, self.features] * self.gradient
         v = probabilities(xp, products * self.logit_unit)
         if len(v) == 1:

@@ -12,7 +12,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation, PrivacyAccountant
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from ndis._validate import Adjacency, Order, as_adjacency, as_one_probability, as_scalar
+from ndis._validate import Adjacency, Order, as_adjacency, as_one_probability, as_scalar, require
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -51,6 +51,7 @@ def _adjacency(relation: NeighboringRelation) -> Adjacency:
 
 
 def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
+    """Return the profile of one Gaussian release."""
     noise, adjacency = float(event.noise_multiplier), _adjacency(relation)
     if noise == 0.0:
         return _singular(adjacency)
@@ -62,6 +63,7 @@ def _gaussian(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
 
 
 def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a mixture of Gaussians; None if no record moves it."""
     pairs = [(float(c), float(p)) for c, p in zip(event.sensitivities, event.sampling_probs, strict=True) if p > 0]
     if relation == NeighboringRelation.REPLACE_ONE:
         raise _UnsupportedError(event, "MixtureOfGaussiansDpEvent is about records that are added or removed")
@@ -75,6 +77,7 @@ def _mixture(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None
 
 
 def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a truncated Poisson sample; None if no record can enter."""
     rate, most, records = float(event.sampling_probability), event.truncated_batch_size, event.dataset_size
     if 0 in (rate, most, records):
         return None
@@ -89,6 +92,7 @@ def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | No
 
 
 def _fixed_size(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a sample of fixed size; None if it is empty."""
     if relation != NeighboringRelation.REPLACE_ONE:
         raise _UnsupportedError(event, "SampledWithoutReplacementDpEvent is about records that are replaced")
     if not isinstance(event.event, dp_accounting.GaussianDpEvent):
@@ -110,6 +114,7 @@ def _tree(event: Any, relation: NeighboringRelation) -> PrivacyProfile:
 
 
 def _allocation(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of records that go to one step of an epoch each."""
     inner = event.event
     if relation == NeighboringRelation.REPLACE_ONE or not isinstance(inner, dp_accounting.GaussianDpEvent):
         raise _UnsupportedError(event, "allocation is known for Gaussians, and records that are added or removed")
@@ -141,6 +146,7 @@ def _repeated(profile: PrivacyProfile | None, count: int) -> PrivacyProfile | No
 
 
 def _sampled(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
+    """Return the profile of a Poisson sample; None if the rate is 0."""
     rate = float(event.sampling_probability)
     if not 0.0 <= rate <= 1.0:
         raise _UnsupportedError(event, "the sampling probability must lie between 0 and 1")
@@ -201,8 +207,7 @@ def from_event(
     >>> round(profile.epsilon(1e-5), 6)
     1.828237
     """
-    if not isinstance(event, dp_accounting.DpEvent):
-        raise ParameterError("event", "be a DpEvent", type(event).__name__)
+    require(isinstance(event, dp_accounting.DpEvent), "event", "be a DpEvent", type(event).__name__)
     relation = adjacency if isinstance(adjacency, NeighboringRelation) else _RELATIONS[as_adjacency(adjacency)]
     try:
         result = _profile(event, relation)
@@ -238,6 +243,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
         return self._profile
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        """Compose an event, or return why it has no exact profile."""
         try:
             result = _profile(event, self.neighboring_relation)
         except _UnsupportedError as error:
@@ -249,8 +255,7 @@ class ExactAccountant(PrivacyAccountant):  # type: ignore[misc]  # the package c
     def get_epsilon(self, target_delta: float) -> float:
         """Return the smallest ε for a δ between 0 and 1, on the safe side."""
         delta = as_scalar("target_delta", target_delta)
-        if not 0.0 <= delta <= 1.0:
-            raise ParameterError("target_delta", "lie between 0 and 1", delta)
+        require(0.0 <= delta <= 1.0, "target_delta", "lie between 0 and 1", delta)
         if self._profile is None or (delta == 1.0 and not self._profile.groups[0].singular):
             return 0.0
         hopeless = delta == 0.0 or self._profile.groups[0].singular
@@ -289,8 +294,7 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
     True
     """
     h, least = as_scalar("discretization", discretization), as_one_probability("tail", tail)
-    if not h > 0.0:
-        raise ParameterError("discretization", "be positive", h)
+    require(h > 0.0, "discretization", "be positive", h)
     if profile.failure_probability >= least:
         least = min(2.0 * profile.failure_probability, 0.5)
     orders: tuple[Order, Order] = ("remove", "add")

@@ -7,7 +7,8 @@ from typing import Any
 
 from ndis._validate import require, warn_caller
 from ndis.auditing.claim import Claim
-from ndis.auditing.training import TrainingLoop, TrainingReport, audit_training
+from ndis.auditing.loop import TrainingLoop
+from ndis.auditing.training import TrainingReport, audit_training
 from ndis.errors import ParameterError
 
 History = tuple[tuple[float, float, int], ...]  # noise multiplier, rate, steps

@@ -11,10 +11,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.covariance import EmpiricalCovariance, empirical_covariance, log_likelihood
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_choice
+from ndis._validate import Floats, as_adjacency, as_choice, require
 from ndis.data import Rows
 from ndis.describing.statistics import NoisyMoments, paired
-from ndis.errors import ParameterError
 from ndis.learn._estimator import PrivateEstimator, calibrated, warn_of_score
 from ndis.learn._releases import INTERCEPT_SHARE
 from ndis.learn._ridge import sketching, stated_records
@@ -38,8 +37,8 @@ class MomentsEstimator(PrivateEstimator):
 
     def _check(self, *, files: bool = False) -> None:
         as_choice("method", self.method, METHODS)
-        if self.method == "gram" and self.sketch_size is not None:
-            raise ParameterError("sketch_size", "be left out with method='gram'", self.sketch_size)
+        good = self.method != "gram" or self.sketch_size is None
+        require(good, "sketch_size", "be left out with method='gram'", self.sketch_size)
         self._row_bound()
         stated_records(self)
 
@@ -78,9 +77,8 @@ class MomentsEstimator(PrivateEstimator):
     def _known_moments(self) -> NoisyMoments:
         """Return the moments of the release, if they know their errors."""
         check_is_fitted(self)
-        if not isinstance(self.release_, GramRelease) or self.mechanism_.intercept is None:
-            rule = "be 'gram', with a mean that is estimated, for standard errors"
-            raise ParameterError("method", rule, self.method)
+        good = isinstance(self.release_, GramRelease) and self.mechanism_.intercept is not None
+        require(good, "method", "be 'gram', with a mean that is estimated, for standard errors", self.method)
         return self._released_moments()
 
 
@@ -147,6 +145,7 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
     store_precision: bool = True
 
     def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
+        """Learn location and covariance in the units of the data from released moments."""
         noisy, schema = self._release_moments(rows, centered=self.assume_centered), self._schema()
         self._scale = np.ones(len(noisy.mean)) if schema is None else schema.scales()[1]
         self.location_ = noisy.mean if schema is None else schema.decode(noisy.mean)
@@ -166,7 +165,7 @@ class PrivateCovariance(MomentsEstimator, EmpiricalCovariance):  # type: ignore[
     def covariance_error_(self) -> Floats:
         """Return the standard errors of the covariance."""
         noisy, every = self._known_moments(), range(self.n_features_in_)
-        errors = np.array([[noisy.covariance_error(i, j) for j in every] for i in every])
+        errors = np.array([[noisy.product(i, j, 1.0)[1] for j in every] for i in every])
         return np.asarray(errors * self._scale[:, None] * self._scale)
 
     @property
@@ -256,12 +255,12 @@ class PrivatePCA(MomentsEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
     n_components: Any = field(default=None, kw_only=False)
 
     def _learn(self, rows: Rows, public: None, *, one: bool) -> None:
+        """Learn the mean and the leading directions from released moments."""
         width, wanted = self.n_features_in_, self.n_components
         share = isinstance(wanted, float | np.floating) and 0 < wanted < 1
         whole = isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and 1 <= wanted <= width
-        if not (wanted is None or share or whole):
-            rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
-            raise ParameterError("n_components", rule, repr(wanted))
+        rule = f"be an integer from 1 to the {width} features, a share between 0 and 1, or None"
+        require(wanted is None or share or whole, "n_components", rule, repr(wanted))
         noisy = self._release_moments(rows)
         values, vectors = noisy.directions(list(range(width)))
         variances = np.maximum(values, 0.0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import STATE_A_BOUND, Floats, as_scalar, warn_caller
+from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size, require, warn_caller
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
@@ -26,6 +26,8 @@ from ndis.errors import ParameterError
 from ndis.learn._rows import private_rows, private_targets
 from ndis.learn._saved import SavedModel
 from ndis.ledger import pay
+
+_MOST_ROUNDS = 20  # more would leave nothing to the last one
 
 
 @lru_cache(maxsize=64)
@@ -46,10 +48,9 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str |
     at the data (a bound taken from the data would leak it), and rows beyond it are clipped
     """
     real = isinstance(value, Real) and not isinstance(value, bool)
-    if not (real and 0 < value <= sys.float_info.max):
-        beyond = f", and {clipped} beyond it are clipped" if clipped else ""
-        remedy = STATE_A_BOUND + beyond + ("" if instead is None else f"; {instead}")
-        raise ParameterError(name, "be a positive number", repr(value), remedy)
+    beyond = f", and {clipped} beyond it are clipped" if clipped else ""
+    remedy = STATE_A_BOUND + beyond + ("" if instead is None else f"; {instead}")
+    require(real and 0 < value <= sys.float_info.max, name, "be a positive number", repr(value), remedy)
     return float(value)
 
 
@@ -62,9 +63,8 @@ def in_memory_only(name: str, data: Any) -> None:
     ndis.errors.ParameterError: X must be in memory for fit; got a path; fit_data reads files, with the target among
     their columns; header=True if the first line of a CSV file holds names
     """
-    if is_dask(data):
-        remedy = "fit_data takes one, with the target among its columns"
-        raise ParameterError(name, "be in memory for fit", "a dask collection", remedy)
+    remedy = "fit_data takes one, with the target among its columns"
+    require(not is_dask(data), name, "be in memory for fit", "a dask collection", remedy)
     if isinstance(data, str | os.PathLike) or (name == "X" and is_paths(data)):  # a list y may hold labels
         remedy = "fit_data reads files, with the target among their columns; "
         remedy += "header=True if the first line of a CSV file holds names"
@@ -199,16 +199,22 @@ class PrivateEstimator(SavedModel):
         schema, stated = self._schema(), getattr(self, name)
         bound = schema.row_norm_bound if schema is not None and stated is None else stated
         instead = "or state schema= (--schema), an ndis.Schema with the ranges and categories of a table"
-        return stated_bound(name, bound, instead=instead if bound is None else None)
+        known = stated_bound(name, bound, instead=instead if bound is None else None)
+        return known if schema is None else min(known, schema.row_norm_bound)
 
     def _target_bound(self, name: str = "target_bound", *, clipped: str = "targets") -> float:
         """Return the public bound of a target: the parameter `name`, or 1 with a schema, whose target has a range."""
         stated = getattr(self, name)
         if self._schema(number=self.schema is not None) is None:
             return stated_bound(name, stated, clipped=clipped)
-        if stated is not None:
-            raise ParameterError(name, "be left out with a schema, whose target has a range", stated)
+        require(stated is None, name, "be left out with a schema, whose target has a range", stated)
         return 1.0
+
+    def _checked_rounds(self, *, several: bool = True) -> int:
+        """Return the number of rounds."""
+        rounds = as_size("rounds", self.rounds)
+        require(not several or 2 <= rounds <= _MOST_ROUNDS, "rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
+        return rounds
 
     # ------------------------------------------------------------------ private records
 
@@ -256,16 +262,14 @@ class PrivateEstimator(SavedModel):
         if target is not None and not with_target:
             raise ParameterError("target", "be left out", repr(target), "the estimator learns from rows only")
         if schema is not None:
-            if target not in (None, schema.target_name):
-                rule = f"be left out, or {schema.target_name!r} as the schema says"
-                raise ParameterError("target", rule, repr(target))
+            rule = f"be left out, or {schema.target_name!r} as the schema says"
+            require(target in (None, schema.target_name), "target", rule, repr(target))
             return self._encoded(schema, data, target=with_target, **how)
         if with_target and target is None:
             raise ParameterError("target", "name the target column", None, "or state a schema with a target")
         targets = None if not with_target else list(target) if isinstance(target, list | tuple) else [target]
         rows = open_table(data, **how).matrix(how["columns"], targets)
-        if len(rows.groups) != 1 + with_target:
-            raise ParameterError("data", "be rows without targets", "a pair (X, y)")
+        require(len(rows.groups) == 1 + with_target, "data", "be rows without targets", "a pair (X, y)")
         names, features = rows.table.names, rows.groups[0]
         self._set_features([names[i] for i in features] if names else len(features))
         return rows
@@ -294,6 +298,7 @@ class PrivateEstimator(SavedModel):
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, mechanism
         return release
 
+    @np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
     def _paid(self, mechanism: Any, make: Callable[[], Any], *, random_state: Any) -> Any:
         """Call `make`, which reads the data; if there is a ledger, only after it has reserved."""
         if self.ledger is None and self.slot is None:

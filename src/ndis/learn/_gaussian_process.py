@@ -112,6 +112,7 @@ class PrivateGaussianProcess(Scored, PrivateEstimator, RegressorMixin, BaseEstim
         return private_labels(y)
 
     def _learn(self, rows: Rows, public: float, *, one: bool) -> None:
+        """Release the model at the query points, and keep what predictions need."""
         query = self._query()
         same = ("noise_variance", "prior_variance_bound", "point_bound", "kernel_tolerance", "analysis", "release")
         stated: dict[str, Any] = {name: getattr(self, name) for name in same}
@@ -127,6 +128,7 @@ class PrivateGaussianProcess(Scored, PrivateEstimator, RegressorMixin, BaseEstim
         self.kernel_ = copy.deepcopy(model.kernel)
 
     def _query(self) -> Floats:
+        """Return the query points, encoded; the origin unless they are stated."""
         schema = self._schema()
         if self.query is None:
             return np.zeros((1, self.n_features_in_))

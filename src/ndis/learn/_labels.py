@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from ndis._validate import warn_caller
+from ndis._validate import require, warn_caller
 from ndis.data.cells import kind_of, objects, python_value
 from ndis.errors import ParameterError
 from ndis.learn._estimator import in_memory_only
@@ -22,8 +22,7 @@ def private_labels(y: Any) -> NDArray[Any]:
     if tuple(getattr(y, "shape", ()))[1:] == (1,):
         warn_caller("A column-vector y was passed when a 1d array was expected.", DataConversionWarning)
     labels = column_of_cells(y)
-    if labels.dtype.kind not in "biufOUS":
-        raise ParameterError("y", "hold numbers or text", kind_of(labels.dtype))
+    require(labels.dtype.kind in "biufOUS", "y", "hold numbers or text", kind_of(labels.dtype))
     return labels
 
 

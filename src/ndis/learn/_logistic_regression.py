@@ -160,8 +160,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         adjacency, several = as_adjacency(self.adjacency), self.method == "rounds"
         if several:
             for name in ("l2_penalty", "max_records"):
-                if getattr(self, name) is not None:
-                    raise ParameterError(name, "be left out with method='rounds'", getattr(self, name))
+                require(getattr(self, name) is None, name, "be left out with method='rounds'", getattr(self, name))
             self._checked_rounds()
         elif adjacency != "add-remove":
             raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))
@@ -189,6 +188,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         return Table((frozenset({"number"}),), lambda wanted: iter([[codes()] * len(wanted)]))
 
     def _learn(self, rows: Rows, public: tuple[float, bool], *, one: bool) -> None:
+        """Learn in rounds, or lift the model with the bound of Böhning."""
         row_norm_bound, as_numbers = public
         codes: Any = self.classes_.astype(np.float64).tolist() if as_numbers else range(len(self.classes_))
         if self.method == "rounds":

@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from fractions import Fraction
 
-from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size
+from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size, require
 from ndis.data.schema import Schema
 from ndis.data.schema.columns import Boolean, Category
-from ndis.errors import ParameterError
 from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds, chosen_shares
 
 _RANGE_IN_SPREADS = 6.0  # the range of a number over its assumed standard deviation
@@ -71,10 +70,8 @@ def plan_regression(
         values = 2 if isinstance(column, Boolean) else len(column.texts) if isinstance(column, Category) else 0
         assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * wide[i] / _RANGE_IN_SPREADS
         scales[label] = as_scalar("spreads", given.pop(label, assumed))
-        if not 0.0 < scales[label] < math.inf:
-            raise ParameterError("spreads", "be positive", scales[label])
-    if given:
-        raise ParameterError("spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
+        require(0.0 < scales[label] < math.inf, "spreads", "be positive", scales[label])
+    require(not given, "spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
     predictors = len(scales) + 1  # in spreads, with a constant
     budget = budget.reshared(0, **chosen_shares(budget, records=count, predictors=predictors))
     matrix = budget.matrix_noise(1, Fraction(_LONG**2 * len(scales) + 1.0))

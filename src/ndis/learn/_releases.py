@@ -48,6 +48,7 @@ _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the recor
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
+_FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -267,7 +268,8 @@ def shortened(steps: Floats, typical: Any, most: float = 0.0) -> Floats:
     """
     squared = np.maximum(typical * (2.0 * math.sqrt(len(steps)) + 1.0), max(most, 1e-300))
     more = 1.0 / squared - 1.0 / np.maximum((steps**2).sum(axis=0), squared)
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(np.eye(len(steps)) + steps * more @ steps.T)))
+    vectors, sizes, _ = np.linalg.svd(steps * np.sqrt(more))
+    return np.asarray((vectors / np.hypot(np.pad(sizes, (0, len(steps) - len(sizes))), 1.0)) @ vectors.T)
 
 
 def nearer(terms: Floats, centre: Floats, noise: float) -> tuple[Floats, float]:
@@ -365,7 +367,7 @@ class RoundReleases:
         self.column = _COLUMN if self.constant else None
         clip = max(bound * longer, math.sqrt(_AFFORDED * records / unit))
         self.here = replace(here, matrix=shortened(here.matrix * widths, 1.0, clip**2 - len(widths)) @ here.matrix)
-        far = self._public.longest(self.here)
+        far = min(self._public.longest(self.here), _FARTHEST)
         self._settled(min(clip, far), far)
         self.longest = math.hypot(min(bound * longer, far), self.column or 0.0)
         return self._matrix(1, self._clipped.gram(), "gram")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
-from ndis._validate import Floats, as_adjacency, as_not_negative, as_size
+from ndis._validate import Floats, as_adjacency, as_not_negative, as_size, require
 from ndis.data import Rows, Table
 from ndis.data.table import Groups, Parts
 from ndis.errors import ParameterError
@@ -105,13 +105,13 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
     def _check(self, *, files: bool = False) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
         scale = TARGET_SHARE * self._row_bound() / self._target_bound()
-        if not 0 < scale < math.inf:
-            raise ParameterError("target_bound", "be comparable with row_norm_bound", self.target_bound)
+        require(0 < scale < math.inf, "target_bound", "be comparable with row_norm_bound", self.target_bound)
         as_not_negative("alpha", self.alpha)
         stated_records(self)
         return scale
 
     def _learn(self, rows: Rows, public: float, *, one: bool) -> None:
+        """Release one sketch of rows and targets, and solve the ridge regression in it."""
         bound = self._row_bound()
         features, targets = rows.widths
         intercept = INTERCEPT_SHARE * bound if self.fit_intercept else None
@@ -132,8 +132,9 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
 
 def stated_records(estimator: Any) -> float | None:
     """Return the public number of records that an estimator was given, checked; None if there is none."""
-    records = estimator.records
-    return None if records is None else stated_bound("records", records, clipped="")
+    records = None if estimator.records is None else stated_bound("records", estimator.records, clipped="")
+    require(records is None or records >= 1, "records", "be at least 1", records)
+    return records
 
 
 def sketching(estimator: Any, *, columns: int, **layout: Any) -> RandomProjection:
@@ -212,17 +213,16 @@ def ridge_from_gram(
     constant = release.mechanism.intercept is not None
     columns = len(gram) - constant
     wanted = list(range(columns - release.targets, columns)) if target is None else [_column(release, target, columns)]
-    if not wanted:
-        raise ParameterError("target", "be stated for a release without target columns", None)
+    require(wanted, "target", "be stated for a release without target columns", None)
     others = [j for j in range(columns) if j not in wanted]
-    if not others:
-        raise ParameterError("release", "have a column beside the target", f"{columns} column(s)")
+    require(others, "release", "have a column beside the target", f"{columns} column(s)")
     order = [*others, *wanted, *([columns] if constant else [])]
     split = {"features": len(others), "targets": len(wanted)}
     return ridge_from_matrix(gram[np.ix_(order, order)], **split, alpha=alpha, noise=noise)
 
 
 def _column(release: GramRelease | ProjectionRelease, target: str | int, columns: int) -> int:
+    """Return the number of a target column that is given by name or by number."""
     if isinstance(target, str):
         if target not in release.names[:columns]:
             raise ParameterError("target", f"be one of {', '.join(release.names[:columns]) or 'no names'}", target)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features
+from sklearn.utils.validation import _check_feature_names
 
-from ndis._validate import Floats
-from ndis.data import Rows, Table
-from ndis.data.cells import kind_of, numbers, text_objects
+from ndis._validate import Floats, as_scalar, require
+from ndis.data import Rows, Table, open_table
+from ndis.data.cells import numbers, text_objects
 from ndis.data.memory import column_table, no_mask, target_table
 from ndis.data.table import Groups, Parts, pick, same_length
 from ndis.errors import ParameterError
@@ -25,14 +25,10 @@ def private_rows(estimator: Any, X: Any) -> Any:
     turns its row into zeros.
     """
     rows = _by_type("X", as_array(X))
-    shape = getattr(rows, "shape", None)
-    if shape is not None and len(shape) != 2:
-        remedy = "Reshape your data: one feature is X.reshape(-1, 1)"
-        raise ParameterError("X", "have two dimensions, rows and columns", f"{len(shape)} dimension(s)", remedy)
-    if shape is not None and shape[1] == 0:
+    if tuple(getattr(rows, "shape", ()))[1:] == (0,):
         raise ParameterError("X", "have a column", "0 feature(s) (shape=(n, 0)) while a minimum of 1 is required.")
+    estimator.n_features_in_ = open_table(rows).width  # scikit-learn would count the cells of a column named 0
     _check_feature_names(estimator, X, reset=True)
-    _check_n_features(estimator, rows, reset=True)
     return rows
 
 
@@ -56,24 +52,16 @@ def private_targets(y: Any) -> Any:
 
 
 def as_array(data: Any) -> Any:
-    """Return what says that it is an array as one; other data come back unchanged."""
+    """Return an array of NumPy as a plain one; other data come back unchanged, and are opened or refused by type."""
     no_mask(data)
-    known = type(data).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow", "scipy", "torch")
-    if not known and not hasattr(data, "columns") and hasattr(data, "__array__"):
-        return np.asarray(data)
-    return data
+    return np.asarray(data) if isinstance(data, np.ndarray) else data
 
 
 def _by_type(name: str, data: Any) -> Any:
     """Refuse arrays whose type holds no real numbers; arrays of objects and text are read cell by cell."""
     kind = getattr(getattr(data, "dtype", None), "kind", "f")
-    if kind == "c":
-        raise ParameterError(name, "be real", "complex numbers", "Complex data not supported")
-    if not isinstance(data, np.ndarray) or kind in "fiubO":
-        return data
-    if kind not in "SU":
-        raise ParameterError(name, "hold real numbers", kind_of(data.dtype))
-    return text_objects(data).astype(object)
+    require(kind != "c", name, "be real", "complex numbers", "Complex data not supported")
+    return text_objects(data).astype(object) if isinstance(data, np.ndarray) and kind in "SU" else data
 
 
 def weighted_rows(
@@ -115,7 +103,7 @@ def _numbers(weights: Any) -> Callable[[], Floats]:
     Only a type can be refused.
     """
     if isinstance(weights, Real):
-        return lambda: np.asarray(float(weights))
+        return partial(np.asarray, as_scalar("sample_weight", weights))  # type: ignore[arg-type]
     given = as_array(weights)
     if getattr(given, "ndim", 1) != 1:
         raise ParameterError("sample_weight", "have one weight per row, in one dimension", f"{given.ndim} dimension(s)")

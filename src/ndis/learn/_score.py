@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from ndis._exact import ExactArray, root_up
-from ndis._validate import Adjacency, Floats, as_adjacency
+from ndis._validate import Adjacency, Floats, as_adjacency, as_one_probability, as_scalar, require
 from ndis.data.opening import open_for
 from ndis.describing.release import summed
 from ndis.describing.statistics import quantile_of
 from ndis.describing.tables import StatisticTable
-from ndis.errors import ParameterError
 from ndis.gram.accumulator import IntegerSum
 from ndis.learn._saved import LinearModel
 from ndis.ledger import pay
@@ -64,20 +63,16 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     >>> len(fit["age"]) + len(held["age"])
     1000
     """
-    if not 0 < share < 1:
-        raise ParameterError("share", "lie between 0 and 1", share)
+    chance = as_one_probability("share", as_scalar("share", share))
     sparse = type(data).__module__.startswith("scipy.")
-    if isinstance(data, tuple) or (sparse and data.format != "csr"):  # SciPy checks no index of other formats
-        raise ParameterError("data", "be rows, in CSR if they are sparse", "a pair or another format")
+    rows = not isinstance(data, tuple) and (not sparse or data.format == "csr")  # SciPy checks no index of others
+    require(rows, "data", "be rows, in CSR if they are sparse", "a pair or another format")
     columns = list(data.values()) if isinstance(data, Mapping) else [data]
-    if any(word in str(kind) for one in columns for kind in _types(one) for word in _UNTAKEN):
-        raise ParameterError(
-            "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first"
-        )
+    views = any(word in str(kind) for one in columns for kind in _types(one) for word in _UNTAKEN)
+    require(not views, "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first")
     sizes = {one.shape[0] if hasattr(one, "shape") else len(one) for one in columns}
-    if len(sizes) != 1:
-        raise ParameterError("data", "have columns of equal length", "different lengths")
-    below = int(Fraction(share) * 2**_WIDTH)
+    require(len(sizes) == 1, "data", "have columns of equal length", "different lengths")
+    below = int(Fraction(chance) * 2**_WIDTH)
     coins = random_bits(random_state).take(sizes.pop(), width=_WIDTH)
     held = np.array([coin < below for coin in coins], dtype=np.bool_)
     fit, score = ([_taken(one, kept) for one in columns] for kept in (~held, held))
@@ -141,8 +136,7 @@ def score_privately(
     """
     fitted = LinearModel.of(model)
     schema, classes = fitted.schema, len(fitted.schema.classes)
-    if classes not in (0, 2):
-        raise ParameterError("model", "predict a number or two classes", f"{classes} classes")
+    require(classes in (0, 2), "model", "predict a number or two classes", f"{classes} classes")
     quantile_of(level)  # refuses a level that is none
     alone, replaced = (Fraction(1), Fraction(2)) if classes else (Fraction(61, 16), Fraction(8))
     bound = root_up(alone if as_adjacency(adjacency) == "add-remove" else replaced)
@@ -194,6 +188,7 @@ def _sums(fitted: LinearModel, scores: Floats, target: Floats) -> Any:
 
 
 def _number_scores(values: Floats, noise: float, fitted: LinearModel) -> tuple[Floats, Floats]:
+    """Return R², the root mean square error and the mean error, with their errors, from noisy sums."""
     half = fitted.schema.target_scale()[1]
 
     def statistics(v: Floats) -> Floats:

@@ -12,11 +12,10 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ndis._validate import Floats, as_adjacency, as_size
+from ndis._validate import Floats, as_adjacency
 from ndis.data.schema import Category
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
-from ndis.errors import ParameterError
 from ndis.learn._estimator import PrivateEstimator, Scored
 from ndis.learn._releases import Coordinates, PublicRanges, RoundReleases
 from ndis.mechanisms.mechanism import Receipt, announce
@@ -25,7 +24,6 @@ from ndis.profile import PrivacyProfile
 
 R = TypeVar("R", bound=RoundReleases)
 T = TypeVar("T")
-_MOST_ROUNDS = 20  # more would leave nothing to the last one
 
 _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
@@ -120,12 +118,6 @@ class RoundsEstimator(Scored, PrivateEstimator):
     fit_intercept: bool = True
     rounds: int = 6
 
-    def _checked_rounds(self, *, several: bool = True) -> int:
-        rounds = as_size("rounds", self.rounds)
-        if several and not 2 <= rounds <= _MOST_ROUNDS:
-            raise ParameterError("rounds", f"be from 2 to {_MOST_ROUNDS}", rounds)
-        return rounds
-
     def _public(self) -> dict[str, Any]:
         """Return the public numbers that every budget of rounds depends on."""
         return {**self._budget(), "adjacency": as_adjacency(self.adjacency)}
@@ -204,6 +196,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
     # ------------------------------------------------------------------ summary and page
 
     def _summary(self, title: str, level: float, note: str) -> CoefficientTable:
+        """Make the table of coefficients with the notes that a reader needs."""
         self._check_intervals()
         outputs, intercept = self.estimate_.theta.shape[1], len(self.estimate_.theta) > self.n_features_in_
         names, shrunk = self._names(), np.atleast_2d(self.coef_)

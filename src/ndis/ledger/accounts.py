@@ -262,9 +262,8 @@ def squared_shift(profile: PrivacyProfile) -> Fraction:
 
 
 def _refuse_failures(profile: PrivacyProfile) -> None:
-    if profile.failure_probability:
-        failure, remedy = profile.failure_probability, "a plan takes such a request"
-        raise ParameterError("request", "have no failure probability", failure, remedy)
+    failure, remedy = profile.failure_probability, "a plan takes such a request"
+    require(not profile.failure_probability, "request", "have no failure probability", failure, remedy)
 
 
 def _best_order(epsilon: float, delta: float) -> float:

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ndis._validate import require
-from ndis.errors import ParameterError
 from ndis.ledger.accounts import Request
 from ndis.ledger.store import Entry
 from ndis.mechanisms.mechanism import CertifiedMechanism, Receipt, listening
@@ -129,6 +128,7 @@ class Charge:
         return sealed  # type: ignore[no-any-return]
 
     def _checked(self, receipt: Receipt) -> Receipt:
+        """Refuse a release that the charged mechanism did not make, as far as receipts tell."""
         require(receipt.private, "release", "be private to be paid by a ledger", "one that a seed made")
         own = self._mechanism
         charged = {name: getattr(own, f"target_{name}", None) for name in ("epsilon", "delta")}
@@ -139,9 +139,8 @@ class Charge:
                 charged = {"mechanism": type(own).__name__, **charged}
         stated = {**receipt.parameters, **{name: getattr(receipt, name) for name in _STATED}}
         for name, value in charged.items():
-            if value not in (None, stated.get(name)):
-                rule = f"be that of the mechanism that was charged, with {name} {value!r}"
-                raise ParameterError("release", rule, repr(stated.get(name)))
+            rule = f"be that of the mechanism that was charged, with {name} {value!r}"
+            require(value in (None, stated.get(name)), "release", rule, repr(stated.get(name)))
         return receipt
 
 

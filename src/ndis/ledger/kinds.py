@@ -55,9 +55,8 @@ class SlotPlan:
             if not isinstance(item, tuple) or len(item) != 2:
                 raise ParameterError(f"plan[{name!r}]", "be (mechanism or profile, count)", repr(item))
             declared = Request.of(item[0])
-            if declared.profile.adjacency != adjacency:
-                got = repr(declared.profile.adjacency)
-                raise ParameterError(f"plan[{name!r}]", f"have adjacency {adjacency!r}", got)
+            got = repr(declared.profile.adjacency)
+            require(declared.profile.adjacency == adjacency, f"plan[{name!r}]", f"have adjacency {adjacency!r}", got)
             slots[name] = Slot(declared.digest, as_count("count", item[1]), {declared.digest: declared}.__getitem__)
         made = cls(epsilon, delta, slots)
         made.certify()
@@ -133,6 +132,7 @@ class SlotPlan:
 
 
 def _need_dominated(declared: Request, request: Request, slot: str) -> None:
+    """Refuse a request unless its curve is proved to lie below that of its slot."""
     answer = _dominance(declared, request)
     if answer.decided and answer.holds:
         return

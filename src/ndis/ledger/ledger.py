@@ -11,8 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ndis._validate import Adjacency, as_adjacency, require
-from ndis.errors import LedgerError, ParameterError
+from ndis.errors import LedgerError, NdisError
 from ndis.ledger import verify as history
 from ndis.ledger.accounts import Request
 from ndis.ledger.charge import Charge, asking
@@ -26,6 +28,7 @@ from ndis.profile import PrivacyProfile
 T = TypeVar("T")
 
 
+@np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
 def pay(
     mechanism: Any,
     release: Callable[[], T],
@@ -237,6 +240,7 @@ class Ledger:
     def _pay(
         self, slot: str | None, mechanism: Any, release: Callable[[], T], random_state: Any, *, announced: bool
     ) -> T:
+        """Charge a slot, make the release and seal its receipt."""
         require(random_bits(random_state).private, "random_state", "be None for a release that a ledger pays", "a seed")
         if not announced:
             with self.charge(slot, mechanism) as charge:
@@ -269,9 +273,8 @@ class Ledger:
 
     def _content(self, slot: str | None, asked: Request) -> dict[str, Any]:
         """Describe a request and its cost, or refuse it."""
-        if asked.profile.adjacency != self.adjacency:
-            rule = f"have adjacency {self.adjacency!r}, like the ledger"
-            raise ParameterError("request", rule, repr(asked.profile.adjacency))
+        rule = f"have adjacency {self.adjacency!r}, like the ledger"
+        require(asked.profile.adjacency == self.adjacency, "request", rule, repr(asked.profile.adjacency))
         require(slot is None or isinstance(slot, str), "slot", "be a text", type(slot).__name__)
         cost = self._account.cost(slot, asked)
         return {"slot": slot, "profile": asked.digest, "cost": cost, "max_records": asked.max_records}
@@ -424,7 +427,9 @@ class Ledger:
         given = heads.items() if isinstance(heads, Mapping) else heads or ()
         try:
             return history.verify_entries(self._account, self._store.root, self._store.entries(), self._request, given)
-        except (KeyError, TypeError, AttributeError) as error:  # a forged entry may hold anything
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            if isinstance(error, NdisError):  # otherwise a forged entry, which may hold anything
+                raise
             raise LedgerError("an entry of the ledger cannot be read: it has not the form of its action") from error
 
     # ------------------------------------------------------------------ inside

@@ -17,9 +17,10 @@ import numpy as np
 
 from ndis._files import loads, only_keys
 from ndis._search import budget
-from ndis._validate import Adjacency, as_adjacency, as_choice, warn_caller
+from ndis._validate import Adjacency, as_adjacency, as_choice, require, warn_caller
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
+from ndis.pages.text import plain
 from ndis.profile import PrivacyProfile
 
 P = ParamSpec("P")
@@ -262,7 +263,7 @@ class Receipt:
         """
         if not self.private:
             return "NOT private: a seed made the noise reproducible, so do not publish this"
-        return f"({self.epsilon:g}, {self.delta:g})-differentially private, {self.adjacency}"
+        return f"({plain(self.epsilon)}, {plain(self.delta)})-differentially private, {self.adjacency}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, in the order of the fields; without a ledger and a digest if there is none."""
@@ -364,9 +365,8 @@ def mechanism_of(receipt: Receipt, kinds: Mapping[str, type[Any]]) -> tuple[Any,
 
     A schema among them is left out: `Schema.from_receipt` reads it.
     """
-    if receipt.mechanism not in kinds:
-        names = f"one of {', '.join(kinds)}" if len(kinds) > 1 else repr(*kinds)
-        raise ParameterError("mechanism of the receipt", f"be {names}", repr(receipt.mechanism))
+    names = f"one of {', '.join(kinds)}" if len(kinds) > 1 else repr(*kinds)
+    require(receipt.mechanism in kinds, "mechanism of the receipt", f"be {names}", repr(receipt.mechanism))
     kind = kinds[receipt.mechanism]
     own: dict[str, Any] = {"epsilon": receipt.epsilon, "delta": receipt.delta, "adjacency": receipt.adjacency}
     needed = [one.name for one in fields(kind) if one.init and one.name not in own]

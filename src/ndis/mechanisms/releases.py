@@ -129,9 +129,8 @@ class MomentEstimates:
 
     def _records(self, records: float | None) -> float:
         n = self.count() if records is None else as_scalar("records", records)
-        if not n > 0:
-            got = "an estimate that is not positive" if records is None else n
-            raise ParameterError("records", "be a positive number", got, "give a public number of records")
+        got = "an estimate that is not positive" if records is None else n
+        require(n > 0, "records", "be a positive number", got, "give a public number of records")
         return n
 
 

@@ -203,6 +203,7 @@ class GaussianProcess:
         return _times(mean, per_label), _times(covariance, self._grid)
 
     def _kernel_matrix(self, left: Floats, right: Floats) -> NDArray[Any]:
+        """Return the kernel matrix in units of the grid, each value once."""
         same = left is right
         matrix = np.zeros((len(left), len(right)), dtype=int).astype(object)
         for i, a in enumerate(left):

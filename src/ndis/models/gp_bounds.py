@@ -215,6 +215,7 @@ def _float_constants(kernel: Any) -> None:
 
 
 def _known(kernel: Any, p: int, point_bound: float) -> KernelError | None:
+    """Return the error bounds of a kernel of scikit-learn; None if they are not proved."""
     from sklearn.gaussian_process import kernels as sk
 
     kind = type(kernel)

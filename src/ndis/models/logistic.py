@@ -240,6 +240,7 @@ class BohningLogistic:
         return tuple(worst)
 
     def _neighbours(self, noise_variance: float, words: str, crowd: Floats) -> Attained:
+        """Return the pair of a crowd of records with one label, with and without a record of the other label."""
         labels = np.full(len(crowd), -1.0)
         one = np.array([[self.row_norm_bound]])
         with_it = self.distribution((np.concatenate([crowd, one]), np.append(labels, 1.0)))

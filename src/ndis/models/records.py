@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._validate import require
 from ndis.data import Table, open_table
 from ndis.data.cells import Coded, Floats, each_cell, objects, text_objects, unwrapped
 from ndis.data.memory import column_table, is_vector, no_mask
-from ndis.data.opening import is_dask
-from ndis.errors import ParameterError
 
 
 def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]:
@@ -24,12 +23,10 @@ def read_records(data: Any, *, max_records: int | None) -> tuple[Floats, Floats]
     >>> read_records((np.array([[1, "a"], [2.0, 3.0]], dtype=object), [1, 0]), max_records=None)
     (array([[ 1., nan], [ 2.,  3.]]), array([1., 0.]))
     """
-    if not isinstance(data, tuple) or len(data) != 2:
-        raise ParameterError("data", "be a pair (X, y)", type(data).__name__)
+    require(isinstance(data, tuple) and len(data) == 2, "data", "be a pair (X, y)", type(data).__name__)
     labels = data[1] if isinstance(data[1], Table) else column_of_cells(data[1])
     rows = open_table((data[0], labels)).matrix()
-    if rows.widths[1] != 1:
-        raise ParameterError("y", "be one column", f"{rows.widths[1]} columns")
+    require(rows.widths[1] == 1, "y", "be one column", f"{rows.widths[1]} columns")
     x, y = rows.arrays(most=max_records)
     return x, y[:, 0]
 
@@ -48,13 +45,12 @@ def column_of_cells(labels: Any) -> NDArray[Any]:
         labels = labels.iloc[:, 0] if module == "pandas" else labels.to_series(0)
     if module in ("pandas", "polars", "pyarrow") and is_vector(labels):
         return _typed_cells(labels)
-    if is_dask(labels) or not hasattr(labels, "__array__"):  # NumPy would choose one type for all its cells
-        raise ParameterError("y", "be a list, an array or a series", type(labels).__name__)
-    array = text_objects(np.asarray(labels.cpu() if hasattr(labels, "cpu") else labels))
+    good = module == "torch" or isinstance(labels, np.ndarray)  # NumPy would choose one type for all cells of others
+    require(good, "y", "be a list, an array or a series", type(labels).__name__)
+    array = text_objects(np.asarray(labels.cpu() if module == "torch" else labels))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
-    if array.ndim != 1:
-        raise ParameterError("y", "be one column", f"{array.ndim} dimension(s)")
+    require(array.ndim == 1, "y", "be one column", f"{array.ndim} dimension(s)")
     return array
 
 
@@ -62,8 +58,7 @@ def _typed_cells(column: Any) -> NDArray[Any]:
     """Return the cells of a series, or of an Arrow array, by its declared type: numbers, texts or objects."""
     table = column_table(column)
     (kind,) = table.kinds[0]
-    if kind not in ("number", "boolean", "text", "cells", "objects"):
-        raise ParameterError("y", "hold numbers or text", kind)
+    require(kind in ("number", "boolean", "text", "cells", "objects"), "y", "hold numbers or text", kind)
     blocks = (cells for (cells,) in table.cells(((0, kind != "text"),)))
     if kind == "text":  # bytes may be no UTF-8; equal labels are one object, as views of a long one were
         known: dict[Any, Any] = {}

@@ -119,6 +119,7 @@ class LazyNormals:
             return [self._one(i, digits, scale) for i in which]
 
     def _one(self, i: int, digits: int, scale: arb) -> int:
+        """Return one normal number on a grid, from as many random bits as it needs."""
         magnitude, guard = nearest_integer(self._uniform(i).erfcinv() * scale), _GUARD_BITS
         while magnitude is None:  # the ball is wider than a unit: more digits of V, more precision
             guard += _MORE_BITS

@@ -186,6 +186,7 @@ def draw_rounded(
 
 
 def _draw_columns(mean: ExactArray, root: CovarianceRoot, count: int, exponent: int, bits: RandomBits) -> NDArray[Any]:
+    """Draw columns of correlated noise, rounded exactly; digits are added until every entry is decided."""
     d = root.size
     normals = LazyNormals(d * count, bits)
     # E is 2^-p·Σ|L| + 2^-q·Σ|z| in real units; Σ|z| is about d. Both parts start near 2^-margin of the grid.
@@ -296,6 +297,7 @@ class CovarianceRoot:
         return self._known[digits]
 
     def _enclose(self, digits: int) -> NDArray[Any]:
+        """Return the root in fixed point, from an exact Cholesky factorisation in balls."""
         N, denominator = self._covariance.numerators, self._covariance.denominator
         work = digits + self.row_sum_bits + 64
         while True:
@@ -348,6 +350,7 @@ def _cholesky(A: Rows) -> Rows | None:
 
 
 def _integers(rows: Rows, scale: arb) -> NDArray[Any] | None:
+    """Round the scaled factor to integers; None if the precision leaves an entry open."""
     n = len(rows)
     result = np.zeros((n, n), dtype=object)
     for i in range(n):

@@ -18,8 +18,6 @@ from ndis.errors import NdisError
 from ndis.pages.html import Page, chart, render
 from ndis.pages.text import at_most, few, plain
 
-__all__ = ["RiskCard", "risk_card"]
-
 FALSE_POSITIVE_RATES = tuple(10.0**-k for k in range(2, 13))
 _SLACK = 1e-10  # δ may exceed that of the certified μ by this much
 _PURE = 1e-10  # δ at which a guarantee is compared with one of pure ε

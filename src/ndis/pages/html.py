@@ -20,8 +20,6 @@ from ndis._files import write_file
 from ndis._validate import require
 from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, superscript, unbroken
 
-__all__ = ["Page", "chart", "html_table", "minute", "number", "render", "sentence", "tag"]
-
 Point = tuple[float, float]  # (ε, δ)
 
 _WIDTH, _HEIGHT = 480, 320
@@ -85,13 +83,15 @@ class Page:
         write_file(path, text.encode("utf-8"), name="path")
 
 
-def render(template: str, **values: Any) -> str:
+def render(file: str, /, **values: Any) -> str:
     """Fill in a template of the folder `templates`. A name that the template needs and does not get is an error."""
-    return str(_environment().get_template(template).render(**values)).lstrip()
+    # An argument of a command may be no text.
+    return str(_environment().get_template(file).render(**values)).lstrip().encode(errors="backslashreplace").decode()
 
 
 @functools.cache
 def _environment() -> Any:
+    """Make the jinja environment that all pages share."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # it takes long to load
 
     loader = PackageLoader("ndis.pages")

@@ -100,6 +100,7 @@ def superscript(power: int) -> str:
 
 
 def _rounded(x: float, rounding: str, other: float | None) -> str:
+    """Write a number rounded to one side, with enough digits to stay on its side of another number."""
     if not math.isfinite(x):
         return _not_finite(x)
     value = Decimal(x)

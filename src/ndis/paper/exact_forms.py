@@ -61,6 +61,7 @@ def _delta(epsilon: float, variance_ratio: float, copies: float) -> Ball:
     """Enclose δ at one point; the ball is so narrow that its middle is as good as δ."""
 
     def attempt(_: int) -> Ball | None:
+        """Return δ at one precision; None if it is too low."""
         e, tau, s = arb(epsilon), arb(variance_ratio), arb(copies) / 2
         x = (e + s * tau.log()) / (tau - 1) if variance_ratio != 1.0 else arb(-1)  # t₀/2
         if x > 0:

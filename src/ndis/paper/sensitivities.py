@@ -69,6 +69,7 @@ def paper_sensitivity(model: BohningLogistic | GaussianProcess, noise_variance: 
 
 
 def _logistic(model: BohningLogistic, noise_variance: float) -> LoewnerEnvelope:
+    """Return the paper's envelope of a logistic model."""
     if model.dimension is None:
         raise ParameterError("dimension", "be given for the paper's sensitivity, which grows with it", None)
     v, lam, bound, drift, least = model._balls(noise_variance)
@@ -81,6 +82,7 @@ def _logistic(model: BohningLogistic, noise_variance: float) -> LoewnerEnvelope:
 
 
 def _process(model: GaussianProcess, noise_variance: float) -> LoewnerEnvelope:
+    """Return the paper's envelope of a Gaussian process."""
     v, noise, prior, _ = model._balls(noise_variance)
     d = len(model.query)
     if model.release == "mean":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndis._validate import Floats, as_floats
+from ndis._validate import Floats, as_floats, require
 from ndis.errors import ParameterError
 from ndis.pair import LEAST_SHIFT, GaussianPair
 from ndis.spectrum.contour import COMPLEMENT, DELTA, evaluate
@@ -107,8 +107,7 @@ def checked_rows(
     ratio, t = (1.0 + given, given) if variance_ratio is None else (given, given - 1.0)
     if not (ratio > 0).all():
         raise ParameterError("variance_ratio", "be positive", f"a smallest value of {ratio.min()}")
-    if ratio.ndim not in (1, 2):
-        raise ParameterError("variance_ratio", "have shape (n,) or (n, k)", f"shape {ratio.shape}")
+    require(ratio.ndim in (1, 2), "variance_ratio", "have shape (n,) or (n, k)", f"shape {ratio.shape}")
     m, n, eps = as_floats("shift", shift), as_floats("copies", copies), as_floats("epsilon", epsilon)
     if not ((m == 0) | (np.abs(m) >= LEAST_SHIFT)).all():
         raise ParameterError("shift", f"be 0 or at least {LEAST_SHIFT} in size", "a smaller one")

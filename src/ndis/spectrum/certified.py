@@ -52,9 +52,9 @@ import numpy as np
 from flint import acb, arb
 
 from ndis._balls import Ball, outward, precision
-from ndis._validate import as_scalar
+from ndis._validate import as_scalar, require
 from ndis.enclosure import Enclosure
-from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import PrecisionError
 from ndis.spectrum.closed_forms import mean_shift_ball
 from ndis.spectrum.contour import DELTA, LOOK, path, strip
 from ndis.spectrum.invariants import Directions, Invariants
@@ -76,9 +76,13 @@ def certify(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) 
     PrecisionError
         If the enclosure does not reach that width.
     """
-    ball = _enclose_delta(pair, epsilon, relative_width)
-    low, high = outward(ball)
-    return Enclosure(max(low, 0.0), min(high, 1.0))  # 0 ≤ δ ≤ 1 holds always
+    return in_floats(_enclose_delta(pair, epsilon, relative_width))
+
+
+def in_floats(delta: Ball) -> Enclosure:
+    """Return an enclosure of δ in floats: 0 ≤ δ ≤ 1 holds always."""
+    low, high = outward(delta)
+    return Enclosure(max(low, 0.0), min(high, 1.0))
 
 
 def certify_log(pair: Invariants, epsilon: float, *, relative_width: float = 1e-10) -> Enclosure:
@@ -112,12 +116,11 @@ def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
 
 
 def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> Ball:
+    """Enclose δ(ε) to a relative width, at higher and higher precision."""
     e, width = as_scalar("epsilon", epsilon), as_scalar("relative_width", relative_width)
-    if not 0 < width < 1:
-        raise ParameterError("relative_width", "lie strictly between 0 and 1", width)
-    if not pair.origins:
-        remedy = "make it with one of the from_ constructors"
-        raise ParameterError("pair", "know its exact inputs to be certified", "none", remedy)
+    require(0 < width < 1, "relative_width", "lie strictly between 0 and 1", width)
+    remedy = "make it with one of the from_ constructors"
+    require(pair.origins, "pair", "know its exact inputs to be certified", "none", remedy)
     reached, bits = math.inf, 80 - round(math.log2(width))
     for number in range(_ATTEMPTS):
         with precision(bits):
@@ -129,10 +132,13 @@ def _enclose_delta(pair: Invariants, epsilon: float, relative_width: float) -> B
             if ball is not None and (ball == 0 or (ball > 0 and reached <= width)):
                 return ball
         bits = bits * 7 // 4
-    raise PrecisionError(
-        f"the enclosure of delta at epsilon = {e!r} did not shrink to relative width {width:g}; reached {reached:.3g}",
-        reached=reached,
-    )
+    raise too_wide("delta", e, width, reached)
+
+
+def too_wide(what: str, epsilon: float, width: float, reached: float, reason: str = "") -> PrecisionError:
+    """Return the error of an enclosure that is wider than it should be."""
+    words = f"the enclosure of {what} at epsilon = {epsilon!r} did not shrink to relative width {width:g}"
+    return PrecisionError(f"{words}; reached {reached:.3g}{reason}", reached=reached)
 
 
 def _delta_ball(directions: Directions, epsilon: float, digits: float, narrower: int = 0) -> Ball | None:
@@ -177,6 +183,7 @@ class _Integral:
         self.high = min((outward(1 / t).lower for t, _, _ in self.curved if not t <= 0), default=math.inf)
 
     def value(self, digits: float, narrower: int) -> Ball | None:
+        """Return the integral with the bounds of what the sum leaves out; None if the plan fails."""
         plan = self._plan(digits, narrower)
         if plan is None:
             return None

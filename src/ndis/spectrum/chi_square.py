@@ -19,11 +19,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ndis._search import refuse
 from ndis._validate import Floats
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.contour import CDF, PDF, SF
 from ndis.spectrum.dense import rational
-from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile, refuse
+from ndis.spectrum.evaluate import NEAR_ONE, evaluate_form, log_one_minus_exp, lost, quantile
 from ndis.spectrum.loss import LogMoment
 from ndis.spectrum.whitening import scaling, semidefinite_spectrum
 
@@ -44,6 +45,7 @@ class ChiSquareLaw(LogMoment):
     mean_low: float = 0.0
 
     def linear(self, x: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return the distance of x to the mean, or to the edge where that is nearer and has more digits."""
         about_mean = (self.mean - x) + self.mean_low
         if self.gaussian and self.exact_edge is None:
             return about_mean, np.zeros(x.shape, dtype=np.bool_)

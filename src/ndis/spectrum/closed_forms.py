@@ -18,8 +18,7 @@ import scipy
 from numpy.polynomial.legendre import leggauss
 from numpy.typing import ArrayLike
 
-from ndis._validate import Floats, as_floats, exponential, shaped
-from ndis.errors import ParameterError
+from ndis._validate import Floats, as_floats, exponential, require, shaped
 
 _NODES, _WEIGHTS = leggauss(12)
 _ROUNDING = 2.0**-50  # rounding of a closed form, relative to 1 + |log δ| + |ε/μ|
@@ -91,9 +90,9 @@ def mean_shift_ball(epsilon: Any, square: Any) -> Any:
 
 
 def _mean_shift(epsilon: ArrayLike, distance: ArrayLike) -> Floats:
+    """Return log δ of a mean shift; negative ε come from the reversed pair."""
     e, mu = np.broadcast_arrays(as_floats("epsilon", epsilon), as_floats("distance", distance))
-    if not (mu >= 0).all():
-        raise ParameterError("distance", "be non-negative", distance)
+    require((mu >= 0).all(), "distance", "be non-negative", distance)
     # The pair is its own reverse, so δ(−e) = 1 − e^{−e} + e^{−e} δ(e): only e ≥ 0 needs a formula.
     up = np.where(e < 0, -e, e)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -106,7 +105,8 @@ def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
     a, b = x - 0.5 * mu, x + 0.5 * mu
     y = x[..., None] + 0.5 * mu[..., None] * _NODES
     # R(a) − R(b) = ∫ₐᵇ −R', relative to R(a); for μ ≤ 1
-    near = 0.5 * mu * (_mills_descent(y) * _WEIGHTS).sum(axis=-1) / _mills(a)
+    descent = np.where(y < 1e3, 1.0 - y * _mills(y), (1.0 - 3.0 / y**2) / y**2)  # −R' = 1 − yR; far out by its series
+    near = 0.5 * mu * (descent * _WEIGHTS).sum(axis=-1) / _mills(a)
     share = np.where(mu > 1, 1.0 - _mills(b) / _mills(a), near)
     tail = scipy.special.log_ndtr(-a)
     return np.where(x < 1e150, tail + np.log(share), -np.inf)  # beyond it log δ ≈ −x²/2 is no float
@@ -114,8 +114,3 @@ def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
 
 def _mills(x: Floats) -> Floats:
     return math.sqrt(0.5 * math.pi) * np.asarray(scipy.special.erfcx(x / math.sqrt(2.0)))
-
-
-def _mills_descent(x: Floats) -> Floats:
-    """−R'(x) = 1 − x R(x); from its asymptotic series if the difference would round to nothing."""
-    return np.where(x < 1e3, 1.0 - x * _mills(x), (1.0 - 3.0 / x**2) / x**2)

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import chain
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +60,7 @@ Rational = Any  # flint.fmpq_mat carries no type information
 
 _ROUNDS = 12
 _CLOSE = 1e-9  # relative to the spread: closer values form a cluster
+_INDEFINITE = "be positive semidefinite as exact binary numbers", "an indefinite matrix"
 
 
 # ---------------------------------------------------------------------- exact rational facts
@@ -126,14 +127,14 @@ def whiten_in_balls(shift: Rational, difference: Rational, sigma_q: Rational, bi
     if result is None:
         return None
     if any(1 + t < 0 for t, _, _ in result.curved):
-        raise ParameterError("cov_p", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
+        raise ParameterError("cov_p", *_INDEFINITE)
     return result if all(1 + t > 0 for t, _, _ in result.curved) else None
 
 
 def _rotated(w: Any, delta: Any, sigma: Any, shift: Any, bits: int) -> Diagonal | None:
     """Return the diagonal form by a Cholesky factor and rotations in balls: slow, but it needs no good W."""
     wt = w.transpose()
-    factor = cholesky((wt * sigma * w).tolist(), _indefinite)
+    factor = cholesky((wt * sigma * w).tolist(), lambda: ParameterError("cov_q", *_INDEFINITE))
     if factor is None:
         return None
     lower = arb_mat(factor)
@@ -166,16 +167,11 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
     return [[arb(scale[i]) * arb(float(v[i, j])) for j in range(d)] for i in range(d)]
 
 
-def _indefinite() -> ParameterError:
-    return ParameterError("cov_q", "be positive semidefinite as exact binary numbers", "an indefinite matrix")
-
-
 def _symmetric(matrix: Any) -> list[list[Ball]]:
     """Entries of a matrix that is known to be symmetric. Of two mirrored balls the narrower one is kept."""
     a: list[list[Ball]] = matrix.tolist()
-    for i in range(len(a)):
-        for j in range(i):
-            a[i][j] = a[j][i] = a[i][j] if a[i][j].rad() <= a[j][i].rad() else a[j][i]
+    for i, j in combinations(range(len(a)), 2):
+        a[i][j] = a[j][i] = a[i][j] if a[i][j].rad() <= a[j][i].rad() else a[j][i]
     return a
 
 

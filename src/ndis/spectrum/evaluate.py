@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndis._search import newton_epsilon
+from ndis._search import newton_epsilon, refuse
 from ndis._validate import Floats
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import certify_log
@@ -51,17 +51,6 @@ def _with_rounding(form: LogMoment, x: Floats, kind: int) -> tuple[Floats, Float
 def lost(value: Floats, error: Floats) -> NDArray[np.bool_]:
     """The entries that did not reach the promised accuracy, or have no value."""
     return ~(error <= _TOLERANCE * (1.0 + np.abs(value)))
-
-
-def refuse(bad: NDArray[np.bool_], x: Floats, error: Floats) -> None:
-    """Refuse the first of the points that are marked as bad."""
-    if bad.any():
-        i = int(np.argmax(bad))
-        raise PrecisionError(
-            f"the contour integral at {float(x[i])!r} did not reach full accuracy; relative tolerance reached: "
-            f"{error[i]:.3g}",
-            reached=float(error[i]),
-        )
 
 
 def log_one_minus_exp(a: Floats) -> Floats:

@@ -197,6 +197,7 @@ class MatrixOrigin(Origin):
             return None
 
     def _rounded(self, bits: int) -> Rounded | None:
+        """Round enclosed invariants to floats; None if the precision leaves their digits open."""
         result = enclose((self,), bits)
         if result is None:
             return None

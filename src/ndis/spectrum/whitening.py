@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 from numpy.linalg import LinAlgError
 
-from ndis._validate import Floats
+from ndis._validate import Floats, require
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.origins import EXACT_SIZE, DenseOrigin, DiagonalOrigin, LowRankOrigin, Rounded
 
@@ -191,9 +191,8 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
     chol = _own_factor(scaled) if cholesky_q is None else _given_factor(a[:, None] * cholesky_q, scaled)
     with np.errstate(over="ignore", invalid="ignore"):
         y, f = _solve(chol, a * shift), _solve(chol, a[:, None] * factor)
-    if not (np.isfinite(y).all() and np.isfinite(f).all()):
-        rule = "be within the range of floats in standard deviations of q"
-        raise ParameterError("factor and shift", rule, "an overflow")
+    rule = "be within the range of floats in standard deviations of q"
+    require(np.isfinite(y).all() and np.isfinite(f).all(), "factor and shift", rule, "an overflow")
     u, s, _ = np.linalg.svd(f, full_matrices=False)
     t = sign * s * s
     ratio = (1.0 - s) * (1.0 + s) if sign < 0 else 1.0 + t

@@ -115,6 +115,7 @@ def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
         return 1.0
 
     def attempt(bits: int) -> float | None:
+        """Return the bound at one precision, rounded up; None if it is too low."""
         directions = enclose(pair.origins, bits)
         if directions is None:
             return None

@@ -134,6 +134,7 @@ class EnvelopeProfile(PrivacyProfile):
         return Enclosure(0.0, certified_worst_delta(self.envelope, epsilon, "exact")[0])
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
+        """Return the smallest ε for the worst pair of the envelope, found without a dominating pair."""
         if self.failure_probability:
             return super()._smallest_epsilon(target, choice, guess)
 
@@ -191,6 +192,7 @@ def dominating_pair(envelope: LoewnerEnvelope | RankOneEnvelope, *, epsilon: flo
     shares = [b2 for b2 in (*_SHARES, 0.5 * (1.0 + narrow)) if narrow * _UP < b2 * (1.0 - 2.0**-30) and b2 < 1.0]
 
     def at(b2: float) -> GaussianPair:
+        """Return the pair in which the mean shift takes all but the share b² of the variance."""
         up, down = 1.0 + wide / b2 * _UP, 1.0 - narrow / b2 * _UP
         ratios = [1.0, math.nextafter(up, math.inf), math.nextafter(down, 0.0)]
         return GaussianPair.from_ratios(ratios, [shift / math.sqrt(1.0 - b2) * _UP, 0.0, 0.0], [1, copies, copies])

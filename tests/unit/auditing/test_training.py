@@ -284,7 +284,7 @@ def test_bad_input(wrong, message):
 
 
 def test_a_claim_is_needed():
-    with pytest.raises(ParameterError, match="claim must be given without a history"):
+    with pytest.raises(ParameterError, match="claim must be given if the loop states no history; got none"):
         audit_training(TrainingLoop(**POISSON))
 
 

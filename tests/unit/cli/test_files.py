@@ -12,6 +12,7 @@ import pytest
 from helpers.command import fine, refused, run, values
 from ndis.cli.files import npz_arrays
 from ndis.data.npy import npy_header
+from ndis.dpsgd import DPSGD
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
@@ -37,6 +38,17 @@ class TestFiles:
         file = tmp_path / "pair.npz"
         np.savez_compressed(file, **DENSE)
         assert values("delta", file, "--epsilon", 1)[0]["log_delta"] == self.expected()
+
+    def test_every_command_that_takes_a_guarantee_takes_every_file_of_one(self, tmp_path):
+        run = DPSGD(noise_multiplier=1.0, sampling_rate=0.01, steps=100)
+        (tmp_path / "run.json").write_text(run.to_json())
+        (tmp_path / "profile.json").write_text(run.profile().to_json())
+        (tmp_path / "pair.json").write_text(json.dumps(DENSE))
+        np.savez(tmp_path / "pair.npz", **DENSE)
+        for one, same in (("run.json", "profile.json"), ("pair.json", "pair.npz")):
+            for words in (("epsilon", "--delta", 1e-5), ("risk", "--delta", 1e-5), ("curve", "--points", 3)):
+                command, *more = words
+                assert fine(command, tmp_path / one, *more) == fine(command, tmp_path / same, *more)
 
     @pytest.mark.parametrize(
         ("content", "pair"),

@@ -128,7 +128,11 @@ class TestRefusals:
             (("nonsense",), "No such command 'nonsense'; see 'ndis --help'"),
             (("delta", "--ratio", "2"), "Missing option '--epsilon'; see 'ndis delta --help'"),
             (("delta", "--ratio", "2", "--epsilon"), "Option '--epsilon' requires an argument"),
-            (("delta", "--ratio", "2", "--epsilon", "1", "--eps", "1"), "No such option"),
+            (("delta", "--ratio", "2", "--eps", "1"), "No such option '--eps'; 'ndis delta' takes --epsilon; see "),
+            (("risk", "--epsilon", "1"), "No such option '--epsilon'; 'ndis risk' takes [FILE], --delta, --noise-mult"),
+            (("delta", "--epsilom", "1"), "No such option '--epsilom'; 'ndis delta' takes --epsilon; see "),
+            (("--foo",), "No such option '--foo'; 'ndis' takes --version, --help; see 'ndis --help'"),
+            (("ledger", "--epsilon", "1"), "No such option '--epsilon'; 'ndis ledger' takes --help; see "),
             (("delta", "--epsilon", "1"), "input must be either a file or --ratio, --shift, --copies; got neither"),
             (
                 ("delta", "f.json", "--ratio", "2", "--epsilon", "1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from fractions import Fraction
 
@@ -158,6 +159,8 @@ def test_no_task_holds_the_table(monkeypatch):
         ({"shares": {"other": 1.0}}, "shares"),
         ({"shares": {"matrix": 1e-17}}, "shares"),
         ({"shares": {"means": 1e308, "groups": 1e308}}, "shares"),
+        ({"shares": {"means": "x"}}, "shares"),
+        ({"groups": [("ward", ["smoker"])]}, "groups"),
         ({"adjacency": "both"}, "adjacency"),
     ],
 )
@@ -174,3 +177,43 @@ def test_tables_of_no_and_one_record_are_described_like_others(count):
     assert "A table in numbers" in d.to_html()
     with pytest.raises(ParameterError, match="noise does not hide"):
         d.compare("age", by="ward")
+
+
+WRONG = (
+    None, True, 1.5, -3, "word", b"bytes", ["word"], [[1]], {}, {"means": "x"}, {1: 2}, {"ward"}, ("ward", 3), 1j,
+    object(), np.zeros(3), np.zeros((2, 2)),
+)  # fmt: skip
+RIGHT = {
+    "epsilon": (1.5,), "groups": (None,), "quantiles": (True,), "matrix": (True,), "shares": (None, {}),
+    "columns": (None,), "progress": (None, True), "random_state": (None,), "ledger": (None,), "slot": (None,),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def functions():
+    schema = ndis.Schema({"age": (0, 100), "ward": ["A", "B"]}, target=("cost", 0, 9))
+    table = {"age": np.arange(200.0) % 90, "ward": np.tile(["A", "B"], 100), "cost": np.arange(200.0) % 9}
+    model = ndis.learn.PrivateLinearRegression(epsilon=1.0, schema=schema).fit_data(table)
+    asked = {"data": table, "epsilon": 1.0, "delta": 1e-6}
+    return {ndis.describe: {**asked, "schema": schema}, ndis.learn.score_privately: {**asked, "model": model}}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_every_argument_of_a_wrong_type_is_refused_by_its_name(functions, which):
+    """The rule: whatever argument a function gets, it takes it or says by its name what is allowed."""
+    function, asked = list(functions.items())[which]
+    for name in inspect.signature(function).parameters:
+        for value in WRONG:
+            if any(type(value) is type(right) and value == right for right in RIGHT.get(name, ())):
+                continue
+            if name == "header" and value is True:
+                continue  # a table in memory has no header: another rule
+            with pytest.raises(ParameterError) as caught:
+                function(**{**asked, name: value})
+            assert name in caught.value.name, (name, value, caught.value)
+
+
+def test_the_share_of_a_split_is_a_number():
+    for value in (*WRONG[:2], *WRONG[4:], math.nan):
+        with pytest.raises(ParameterError, match="share must"):
+            ndis.learn.split_records({"age": np.arange(4)}, value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -147,6 +149,33 @@ def test_a_broken_rule_is_found(module, text):
 )
 def test_what_is_allowed_passes(module, text):
     assert broken_rules(module, text) == []
+
+
+@cache
+def mapped() -> dict[str, int]:
+    """Rows of the map in CONTRIBUTING.md by file or folder; a file counts before its folder."""
+    table = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("lives there |")[1].split("\n\n")[0]
+    places = (line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))
+    return {name: row for row, place in enumerate(places) for name in re.findall(r"`([\w/]+(?:\.py|/))`", place)}
+
+
+def map_row(module: str) -> int | None:
+    """Row of the map that names a module, or the folder it lies in."""
+    path = MODULES[module].relative_to(SOURCE / "ndis")
+    names = [str(path), *(f"{folder}/" for folder in path.parents if folder.parts)]
+    return next((mapped()[name] for name in names if name in mapped()), None)
+
+
+def test_the_map_names_what_is_there() -> None:
+    assert [name for name in mapped() if not (SOURCE / "ndis" / name).exists()] == []
+    assert [module for module in MODULES if map_row(module) is None] == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_from_rows_above_its_own(module: str) -> None:
+    own, tree = map_row(module), ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    above = [map_row(target) for target, late, _ in imports(tree) if not late and target != "ndis"]
+    assert all(row is not None and row <= own for row in above)
 
 
 def circles(graph: dict[str, set[str]]) -> list[set[str]]:

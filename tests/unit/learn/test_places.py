@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import ndis
 from ndis.learn._releases import _seen, shortened
 
 
@@ -22,6 +23,17 @@ def test_bins_below_the_noise_count_in_a_spread_with_many_records(noise, counts)
     assert counts or spread < truth / 4  # the noise of the sum is as large as the spread: it stays that of the value
 
 
+@pytest.mark.parametrize("seed", [0, 1, 14])
+@pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
+def test_a_bound_far_beyond_the_rows_loses_no_fit(seed):
+    """Every fourth fit was refused after its first releases: a row was too long next to the constant."""
+    rng = np.random.default_rng(0)
+    table = {"a": rng.uniform(size=400), "b": rng.choice(["N", "S"], 400), "t": rng.uniform(size=400)}
+    schema = ndis.Schema({"a": (0, 1), "b": ["N", "S"]}, target=("t", 0, 1))
+    wide = ndis.learn.PrivateLinearRegression(schema=schema, row_norm_bound=1e9, random_state=seed).fit(table)
+    assert wide.receipt_.parameters["row_norm_bound"] == schema.row_norm_bound
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_rare_value_makes_no_row_much_longer_and_short_rows_stay(seed):
     rng = np.random.default_rng(seed)
@@ -34,3 +46,10 @@ def test_a_rare_value_makes_no_row_much_longer_and_short_rows_stay(seed):
     assert ((root @ steps) ** 2).sum(axis=0).max() <= limit * (1 + 1e-6)
     assert np.linalg.norm(root, 2) <= 1 + 1e-6  # no row gets longer
     np.testing.assert_array_equal(shortened(steps[:, ~rare], typical, most), np.eye(p))
+
+
+def test_a_row_is_shortened_at_any_scale():
+    """A released matrix may be next to nothing in the coordinates of the last round."""
+    steps = np.array([[1e9, 1.0, 1.0], [1e9, 0.0, 1.0]])
+    for typical in (1e-20, 1e-300, 0.0):
+        assert np.isfinite(shortened(steps, typical)).all()

@@ -41,7 +41,7 @@ def test_a_seeded_fit_does_not_read_as_private() -> None:
     seeded, private = (" ".join(notes(random_state=seed)) for seed in (0, None))
     assert NOT_PRIVATE in seeded
     assert "differentially private" not in seeded
-    assert "(1, 1e-06)-differentially private, add-remove" in private
+    assert "(1, 10⁻⁶)-differentially private, add-remove" in private
     assert "NOT" not in private
 
 

@@ -126,6 +126,7 @@ def test_a_file_with_two_names_is_not_written(ledger, tmp_path):
         ("reserve", {}),
         ("reserve", {"slot": "a", "profile": 3, "cost": None, "max_records": None}),
         ("reserve", []),
+        ("reserve", "text"),
         ("commit", {}),
         ("return", {"reservation": [1], "digest": 1}),
         ("renew", {}),

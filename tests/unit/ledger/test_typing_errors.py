@@ -237,3 +237,48 @@ def test_rows_and_weights_that_are_none_spend_nothing(tmp_path):
         with pytest.raises(ParameterError, match=r"(X|data|sample_weight) must"):
             model.fit(rows, y, sample_weight=weights)
     assert ledger.history() == []
+
+
+@pytest.mark.parametrize("records", [1e-308, 0.5])
+def test_less_than_one_record_spends_nothing(records, tmp_path):
+    """Moments overflowed after the release."""
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, kind="shifts")
+    model = ndis.learn.PrivateCovariance(row_norm_bound=1.0, records=records, ledger=ledger.path)
+    with pytest.raises(ParameterError, match="records must be at least 1"):
+        model.fit(np.eye(3))
+    assert ledger.history() == []
+
+
+def test_one_weight_that_is_no_float_spends_nothing(tmp_path):
+    """It was read after the reservation."""
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, kind="shifts")
+    bounds = {"row_norm_bound": 1.0, "target_bound": 1.0, "weight_bound": 1.0}
+    for weight in (10**400, np.nan, np.inf):
+        with pytest.raises(ParameterError, match="sample_weight must be"):
+            ndis.learn.PrivateLinearRegression(**bounds, ledger=ledger.path).fit(np.eye(3), [1, 0, 1], weight)
+    assert ledger.history() == []
+
+
+def test_a_title_that_is_no_text_loses_no_release(rows, tmp_path):
+    """A byte of a word at the shell that is no UTF-8 could not be written, when the release had been paid."""
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=9.0, delta=1e-3, kind="shifts", data_name="\udcff<b>")
+    (tmp_path / "s.toml").write_text("[columns]\na = { low = 0, high = 1 }\n")
+    how = ("--header", "--schema", tmp_path / "s.toml", "--epsilon", 1, "--delta", 1e-6, "--ledger", ledger.path)
+    done = run("describe", rows, *how, "--title", "\udcff<b>", "--by", "\udcff<b>", "-o", tmp_path / "page.html")
+    assert (done.exit_code, [entry.action for entry in ledger.history()]) == (0, ["reserve", "commit"])
+    assert run("ledger", "export", ledger.path, "-o", tmp_path / "ledger.html").exit_code == 0
+    for page in ("page.html", "ledger.html"):
+        assert "\\udcff&lt;b&gt;" in (tmp_path / page).read_text(encoding="utf-8")
+
+
+def test_no_setting_of_numpy_loses_a_release(tmp_path):
+    """What follows a release underflows: numpy.seterr made it raise after the reservation."""
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=99.0, delta=1e-3, kind="shifts")
+    x, schema = np.full((20, 1), 0.5), ndis.Schema({"a": (0, 1)}, target=("y", 0, 1))
+    with np.errstate(all="raise"):
+        for seed in range(8):
+            model = ndis.learn.PrivateLinearRegression(schema=schema, random_state=seed)
+            with pytest.warns(ndis.errors.NotPrivateWarning):
+                model.fit({"a": x[:, 0], "y": [0.0] * 20})
+        ndis.describe({"a": x[:, 0], "y": x[:, 0]}, schema=schema, epsilon=1.0, delta=1e-6, ledger=ledger.path)
+    assert [entry.action for entry in ledger.history()] == ["reserve", "commit"]

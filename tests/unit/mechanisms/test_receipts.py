@@ -21,6 +21,7 @@ from ndis.learn import PrivateLogisticRegression
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.releases import GaussianRelease, ProjectionRelease
 from ndis.models import GaussianProcess
+from ndis.pages.text import plain
 
 MECHANISM = ndis.RandomProjection.calibrated(epsilon=1.0, delta=1e-6, sketch_size=20, row_norm_bound=1.0)
 NOISE = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
@@ -140,6 +141,11 @@ def rebuilt(found):
 
 
 class TestReceipts:
+    @pytest.mark.parametrize("epsilon", [1.0000004, 0.42461049, 1e-7])
+    def test_words_do_not_round_a_guarantee_down(self, epsilon):
+        said = Receipt("M", {}, epsilon, epsilon / 1e3, "add-remove", private=True).words
+        assert said == f"({plain(epsilon)}, {plain(epsilon / 1e3)})-differentially private, add-remove"
+
     def test_a_model_can_be_rebuilt_from_its_receipt(self):
         kernel = 0.7 * RBF([1 / 3, 2.0]) + WhiteKernel(0.1)
         query = np.random.default_rng(0).uniform(size=(5, 2)) / 3

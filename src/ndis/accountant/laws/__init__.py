@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Any, ClassVar, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
@@ -47,7 +48,7 @@ import numpy as np
 from flint import acb, acb_mat, arb
 from numpy.typing import NDArray
 
-from ndis._balls import Ball, precision
+from ndis._balls import Ball, outward, precision
 from ndis._validate import Adjacency, Floats, Order
 from ndis.errors import PrecisionError
 
@@ -55,6 +56,7 @@ Complexes = NDArray[np.complex128]
 LEAST_V = -690.0  # log of a distance V that is a float
 _ANGLES = np.geomspace(0.98, 1e-4, 32)  # lines that are tried, over the widest one
 _RULES = 12  # as many of the widest lines are tried for a rule
+_STEP_BITS = 192  # for the enclosure of one step
 _NORM_BITS = 256  # Bessel functions of large orders need many
 _ROUGH = 5.0  # digits of a norm, in natural log units, that only bounds an error
 _MOST_NODES = 60_000
@@ -120,6 +122,19 @@ class Law:
     def enclosed(self) -> BallLaw:
         """Return the law in balls, at the working precision."""
         raise NotImplementedError  # each law has its own
+
+    def enclosed_log_delta(self, epsilon: float) -> tuple[float, float]:
+        """Return log δ(ε) of one step and its error, from its enclosure; NaN and inf if there is none."""
+        with precision(_STEP_BITS), suppress(PrecisionError):
+            delta = self.enclosed().delta(epsilon)
+            if delta == 0:
+                return -math.inf, 0.0
+            if delta > 0:
+                low, high = outward(delta.log())
+                return 0.5 * (low + high), high - low
+        return math.nan, math.inf
+
+    log_delta = enclosed_log_delta  # a law with a quicker way has its own
 
     def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
         """Return the parts of the loss, each with the log of its chance; None stands for the loss 0.

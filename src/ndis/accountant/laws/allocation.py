@@ -30,15 +30,13 @@ from numpy.typing import NDArray
 
 from ndis._balls import Ball
 from ndis._search import quiet
-from ndis._validate import Adjacency, Floats, Order, as_count, as_within
+from ndis._validate import Adjacency, Floats, Order, as_count, as_within, require
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
 from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
 from ndis.accountant.laws.mixture import complex_log1p
-from ndis.errors import ParameterError, PrecisionError
-
-__all__ = ["Allocation", "AllocationStep"]
+from ndis.errors import PrecisionError
 
 _UNIT = 2.0**-53
 _MOST_NOISE = 400  # noise multipliers lie between 2^-400 and 2^400
@@ -72,6 +70,7 @@ class _Lognormals(SumTables):
         self.table, self.noise = self._power(0, count), self._noise
 
     def _span(self, f: Callable[[Floats], Floats], scale: float, low: float, high: float) -> tuple[float, float]:
+        """Return the ends of the table of a sum, beyond which the mass under both laws does not count."""
         unit = self._power(0, 1).scale
         lams = np.linspace(low, 0.0, _LOOKS)[1:]
         below = np.flatnonzero(f(lams) < -_DEPTH - math.log(self.count * unit / scale))
@@ -82,6 +81,7 @@ class _Lognormals(SumTables):
         return least, float(lams[min(many[-1] + 1, _LOOKS - 1)]) if many.size else most
 
     def _one(self, j: int) -> DensityTable:
+        """Return the table of one lognormal number."""
         log_unit = math.log(math.sqrt(2.0 * math.pi) * self.shift)
 
         def f(lams: Floats) -> Floats:
@@ -283,8 +283,7 @@ class AllocationStep:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
         object.__setattr__(self, "bins", as_count("bins", self.bins))
         object.__setattr__(self, "passes", as_count("passes", self.passes))
-        if self.bins < 2:
-            raise ParameterError("bins", "be at least 2", self.bins, "one batch holds every record")
+        require(self.bins >= 2, "bins", "be at least 2", self.bins, "one batch holds every record")
 
     def law(self, order: Order) -> Allocation:
         """Return the law of one epoch."""

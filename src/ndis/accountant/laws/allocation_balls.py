@@ -47,8 +47,6 @@ from ndis.accountant.laws import BallLaw, kept
 from ndis.accountant.laws.lognormal import MOST_NODES, Laplace, transform
 from ndis.errors import PrecisionError
 
-__all__ = ["AllocationBalls"]
-
 _MOST_TERMS = 4_000  # one rule has no more
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _WAYS = 24  # angles tried for a ray, turns for a bound
@@ -158,6 +156,7 @@ class EpochBalls(BallLaw):
             return np.asarray(0.5 * y * y * math.exp(mu**2) * tail(g - 2.0 * mu) + slope * y * tail(mu - g))
 
         def log_edge(angle: Floats) -> tuple[Floats, Floats]:
+            """Return places on the edge of a strip, and the log of a bound of the integrand there."""
             lift = 0.5 * t * (angle / mu) ** 2
             w = np.arccosh(1.5 + (k * b + lift + 700.0) / (k * scale * np.sin(angle))) * _LOOKS[:, None, None]
             x, v = b - scale * np.sin(angle) * np.cosh(w), scale * np.cos(angle) * np.sinh(w)
@@ -254,7 +253,7 @@ class AllocationBalls(EpochBalls):
         return self._log_moment(c)
 
     def log_ceiling(self, c: float, y: float) -> float:
-        """Return the logarithm of the ceiling at c + iy less log M(c)."""
+        """Return the logarithm of the ceiling at c + iy less log M(c) (thm:allocation-factor)."""
         return -0.5 * self.mu**2 * y * y / self.bins
 
     def ceiling(self, c: float, y: float, digits: float) -> Ball:

@@ -28,12 +28,11 @@ from flint import arb
 
 from ndis._balls import Ball
 from ndis._search import quiet
-from ndis._validate import Adjacency, Floats, Order, as_size, as_within
+from ndis._validate import Adjacency, Floats, Order, as_size, as_within, require
 from ndis.accountant.laws import LossDensity
 from ndis.accountant.laws.mixture import Mixture, log_side, log_window
 from ndis.accountant.laws.mixture_steps import mixture_law
 from ndis.accountant.stand_ins import ProfileOnly
-from ndis.errors import ParameterError
 
 _START = -13.0  # the first v; there t is 1e-17
 _STEP = 1.0 / 64.0  # step of v for the mean
@@ -132,8 +131,7 @@ class FixedSizeStep:
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, 400))
         size, records = as_size("batch_size", self.batch_size), as_size("records", self.records)
-        if not size < records:
-            raise ParameterError("batch_size", f"be below the number of records, {records}", size)
+        require(size < records, "batch_size", f"be below the number of records, {records}", size)
 
     def one_sided(self, order: Order) -> Mixture:
         """Return the law of neighbours that exist: W·Q against Q, or its reverse."""

@@ -20,12 +20,11 @@ import numpy as np
 from flint import arb
 
 from ndis._balls import Ball, precision
-from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_size, as_within
+from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_size, as_within, require
 from ndis.accountant.laws import LossDensity
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_balls import Sides
 from ndis.accountant.stand_ins import ProfileOnly
-from ndis.errors import ParameterError
 
 _BITS = 160
 _NONE = np.zeros(1)  # the order 0, at which a range has its left end
@@ -109,8 +108,7 @@ class TruncatedStep:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, 400))
         object.__setattr__(self, "sampling_rate", as_one_probability("sampling_rate", self.sampling_rate))
         size, records = as_size("max_batch_size", self.max_batch_size), as_size("records", self.records)
-        if not size < records:
-            raise ParameterError("max_batch_size", f"be below the number of records, {records}", size)
+        require(size < records, "max_batch_size", f"be below the number of records, {records}", size)
 
     def _chances(self) -> tuple[Ball, Ball, Ball, Ball]:
         """Enclose q, P(N ≥ B), q' = q E[B/(N+1) | N ≥ B] and P(N < B), at the working precision.

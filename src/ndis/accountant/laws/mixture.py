@@ -246,14 +246,10 @@ class Mixture(Law):
         self._far = math.inf if self.ends[1] < math.inf else FAR + up  # the place of the window
         self.deepest = -math.inf if self.ends[1] < math.inf else _DEEPEST
         self.mean = self._mean_loss()
-        # the window leaves no x far above its place
-        far = (
-            self.ends[1] if self._far == math.inf else float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
-        )
-        self.largest = far - max(self.ends[0], -far) if self._far < math.inf else far
-        highest = min(
-            _HIGHEST * math.pi / max(up, down), _WINDOW_POLE * FAR_WIDTH if self._far < math.inf else math.inf
-        )
+        self.largest, highest = self.ends[1], _HIGHEST * math.pi / max(up, down)
+        if self._far < math.inf:  # the window leaves no x far above its place
+            far = float(self._real(np.array([self._far + 20.0 * FAR_WIDTH]))[1][0])
+            self.largest, highest = far - max(self.ends[0], -far), min(highest, _WINDOW_POLE * FAR_WIDTH)
         spacing = min(0.4, highest / 6.0)
         self.heights: Floats = np.arange(float(int(min(_LINES, 1 + highest / spacing)))) * spacing
 
@@ -300,18 +296,15 @@ class Mixture(Law):
                 f"the composition is not known: a mixture of {bells.size} Gaussians with shifts up to "
                 f"{max(self.up, self.down):.3g} is out of reach; add noise"
             )
-        x = (
-            step * np.unique(np.round(bells / step) + np.arange(-math.ceil(10.0 / step), math.ceil(10.0 / step) + 1))
-            + 0.0j
-        )
+        side = math.ceil(10.0 / step)
+        x = step * np.unique(np.round(bells / step) + np.arange(-side, side + 1)) + 0.0j
         above, below = log_side(x, *self._a)[0].real, log_side(-x, *self._b)[0].real
         loss = above - below
-        y, series = np.where(np.abs(loss) < _SMALL, -loss, 0.0), np.zeros(x.size)
+        small = np.abs(loss) < _SMALL
+        y, series = np.where(small, -loss, 0.0), np.zeros(x.size)
         for c in _SERIES:
             series = series * y + c
-        term = np.where(
-            np.abs(loss) < _SMALL, np.exp(above) * series * y * y, np.exp(below) + np.exp(above) * (loss - 1.0)
-        )
+        term = np.where(small, np.exp(above) * series * y * y, np.exp(below) + np.exp(above) * (loss - 1.0))
         return float((np.exp(-0.5 * x.real**2) * term).sum()) * step / _ROOT
 
     def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
@@ -388,6 +381,7 @@ class Mixture(Law):
         return value, error
 
     def _in_table(self, table: _NodeTable, s: Complexes) -> tuple[Complexes, Floats]:
+        """Return log moments and errors at the points of one table, which grows until all are known."""
         value, error = np.empty(s.size, dtype=np.complex128), np.empty(s.size)
         done, line = 0, _SETTLED
         while done < s.size:
@@ -400,11 +394,8 @@ class Mixture(Law):
 
 def sampled_shift(pair: Invariants, rates: tuple[float, ...], order: Order) -> Mixture:
     """Return the law of a mean shift that is released on a Poisson sample."""
-    shift, rate, remove = (
-        math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist())),
-        math.prod(rates),
-        order == "remove",
-    )
+    shift, rate = math.sqrt(math.fsum((pair.copies * pair.shift**2).tolist())), math.prod(rates)
+    remove = order == "remove"
     if shift < LEAST_SHIFT:
         raise PrecisionError(
             f"the composition is not known: a noise multiplier above {1.0 / LEAST_SHIFT:g} is out of reach; take "

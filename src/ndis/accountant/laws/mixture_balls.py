@@ -149,6 +149,7 @@ class MixtureBalls(LineBalls):
         right = bells - c * self._log_b + 0.5 * c * beta**2 + c * beta * at + 0.5 * (c * beta) ** 2
 
         def reach(log_mass: Floats) -> Floats:
+            """Return, for each mass, a k with mass · Φ(−k) ≤ e^floor."""
             k = np.sqrt(np.maximum(2.0 * (log_mass - floor), 1.0))
             while (short := scipy.special.log_ndtr(-k) + log_mass > floor).any():
                 k = np.where(short, k * (1.0 + 2.0**-40) + 0.25, k)

@@ -30,6 +30,7 @@ def one_sided(x: Floats, weights: Floats, shifts: Floats, end: Ball, *, add: boo
 
     @quiet
     def log_f(lams: Floats) -> tuple[Floats, Floats]:
+        """Return the log density of λ and its error; Newton's method finds x for the loss."""
         v = scale * np.exp(lams)
         u = log_expm1(v)
         x = ((u - logs) / m).min(axis=0)  # right of the place: a sum of exponentials is above each of them
@@ -59,6 +60,7 @@ def two_sided(x: Floats, at: Callable[[Floats], Any]) -> LossDensity:
 
     @quiet
     def log_f(lams: Floats) -> tuple[Floats, Floats]:
+        """Return the log density of λ and its error, at the x with this loss."""
         loss = low + scale * np.exp(lams)
         place = np.interp(loss, losses, x)
         for _ in range(_MOST_MOVES):

@@ -18,7 +18,7 @@ from typing import ClassVar
 from flint import arb
 
 from ndis._balls import exact_ball, precision
-from ndis._validate import Adjacency, Order, as_adjacency, as_size, as_vector, as_within
+from ndis._validate import Adjacency, Order, as_adjacency, as_size, as_vector, as_within, require
 from ndis.accountant.laws.mixture import LEAST_SHIFT, Mixture
 from ndis.accountant.laws.mixture_balls import Sides
 from ndis.errors import ParameterError, PrecisionError
@@ -113,8 +113,7 @@ class SampledStep:
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
         rates, k = as_vector("rates", self.rates), as_size("size", self.size)
-        if not ((rates > 0.0) & (rates < 1.0)).all():
-            raise ParameterError("rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
+        require(((rates > 0.0) & (rates < 1.0)).all(), "rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
         if as_adjacency(self.adjacency) == "replace-one" and k > 1:
             raise ParameterError("size", "be 1 for a replaced record", k)
         object.__setattr__(self, "rates", tuple(rates.tolist()))

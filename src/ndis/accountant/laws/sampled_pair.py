@@ -107,11 +107,9 @@ def _log_gamma_ratio(b, z):
 @compiled(error_model="numpy")
 def _log_sine(z):
     """Return log 2i sin πz up to multiples of πi, for Im z ≥ 0, without the factor e^{−iπz}: log(e^{2πiz} − 1)."""
-    turn = math.exp(-2.0 * math.pi * z.imag)
-    angle = 2.0 * math.pi * (z.real - round(z.real))
-    return cmath.log(
-        complex(math.expm1(-2.0 * math.pi * z.imag) - 2.0 * turn * math.sin(0.5 * angle) ** 2, turn * math.sin(angle))
-    )
+    size, angle = -2.0 * math.pi * z.imag, 2.0 * math.pi * (z.real - round(z.real))
+    turn = math.exp(size)
+    return cmath.log(complex(math.expm1(size) - 2.0 * turn * math.sin(0.5 * angle) ** 2, turn * math.sin(angle)))
 
 
 @compiled(error_model="numpy")

@@ -137,6 +137,7 @@ class _Elsewhere:
             )
 
     def _answer(self, step: tuple[Any, list[Edit]]) -> Answer:
+        """Test the edits of one other data set, unless the time is up or it has no law."""
         data, edits = step
         base = None if self._late else self._law_on(data)
         if base is None:
@@ -244,6 +245,7 @@ class _Around:
         return best
 
     def _candidates(self, edit: Edit, scores: Scores) -> Iterator[Candidate]:
+        """Return the pair of one edit in both orders, each with a check that the laws are repeatable."""
         other = functools.cache(lambda: self.law(edit))
         make = functools.cache(lambda: self.profile(edit, laws.certified_pair(other(), self.base)))
 

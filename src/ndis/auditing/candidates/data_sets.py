@@ -129,9 +129,8 @@ class Domain:
     def for_data(self, data: Any) -> Domain:
         """Return the domain with as many features as the data, if it fits them."""
         row_count(data)
-        if self.has_target != isinstance(data, tuple):
-            rule = "come with data (X, y), and data (X, y) with one of them"
-            raise ParameterError("target_bound or target_values", rule, type(data).__name__)
+        rule = "come with data (X, y), and data (X, y) with one of them"
+        require(self.has_target == isinstance(data, tuple), "target_bound or target_values", rule, type(data).__name__)
         width = int(parts_of(data)[0].shape[1])
         if self.features not in (None, width):
             raise ParameterError("features of the domain", "be those of the data", f"{self.features} for {width}")

@@ -138,6 +138,7 @@ def _finite(name: str, numbers: Any) -> Floats:
 
 
 def _as_covariance(covariance: Floats, size: int) -> Floats:
+    """Check a covariance that the algorithm returned; no message has a number of it."""
     name = "covariance returned by algorithm"
     if covariance.shape == (size,):
         require((covariance >= 0).all(), name, "have non-negative variances", "a negative one")

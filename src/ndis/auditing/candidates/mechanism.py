@@ -73,9 +73,8 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
         raise ParameterError(
             "mechanism", "have profile(), attained() and adjacency", type(mechanism).__name__, "pass its law as pairs"
         )
-    if mechanism.adjacency != claim.adjacency:
-        rule = f"be that of the mechanism, {mechanism.adjacency!r}"
-        raise ParameterError("adjacency of the claim", rule, repr(claim.adjacency))
+    rule = f"be that of the mechanism, {mechanism.adjacency!r}"
+    require(mechanism.adjacency == claim.adjacency, "adjacency of the claim", rule, repr(claim.adjacency))
     attained = mechanism.attained()
     how = (f"the worst neighbours that the mechanism knows of, on any data ({len(attained)} in all)",)
     more = Candidates(()) if data is None else _on_data(mechanism, data, search, claim, running)
@@ -85,18 +84,17 @@ def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: 
 
 
 def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, running: dict[str, Any]) -> Candidates:
+    """Return the neighbours of given data, for a projection or a lifted mechanism; others are refused."""
     law = as_projection(mechanism)
     if law is not None:
         require(search.neighbours is None, "neighbours", "be left out for a projection", type(mechanism).__name__)
         rows = data.open(target=law.target_bound is not None)
         neighbours, tried, chosen = projection_neighbours(law, rows)
         return Candidates([(tried, _candidates(neighbours, claim))], chosen)
-    if not (adds_noise(mechanism) and hasattr(mechanism.model, "distribution")):
-        rule = "be left out for this mechanism, whose output on given data is no single Gaussian"
-        raise ParameterError("data", rule, type(mechanism).__name__)
-    if data.schema is not None:
-        remedy = "encode the data by the schema, as the model takes them"
-        raise ParameterError("schema", "be left out for a lifted mechanism", type(mechanism).__name__, remedy)
+    rule = "be left out for this mechanism, whose output on given data is no single Gaussian"
+    require(adds_noise(mechanism) and hasattr(mechanism.model, "distribution"), "data", rule, type(mechanism).__name__)
+    remedy = "encode the data by the schema, as the model takes them"
+    require(data.schema is None, "schema", "be left out for a lifted mechanism", type(mechanism).__name__, remedy)
     lifted = Lifted(mechanism.model, float(mechanism.noise_variance))
     given = replace(search, seconds=0.0)  # a model may have a promise about its data, such as max_records
     return from_algorithm(lifted, data.rows(), given, claim, about=data, **running)

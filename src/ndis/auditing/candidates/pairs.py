@@ -21,8 +21,6 @@ from ndis.pair import GaussianPair
 from ndis.profile import PrivacyProfile
 from ndis.spectrum.batch import checked_rows, log_delta_batch
 
-__all__ = ["PairBatch", "from_pairs"]
-
 _PAIRS_ONLY = "every pair of neighbours that is not among those given"
 _TOP = 64  # pairs below the claim that are kept, for the report
 

@@ -151,6 +151,7 @@ class AddAdversarial:
         yield from self._climb(data, random, lambda row, _: edits.addition(row), [None])
 
     def _climb(self, data: Any, random: np.random.Generator, edit: Any, places: Sequence[Any]) -> Proposals:
+        """Yield proposals and receive their scores, and move the best rows uphill in smaller and smaller steps."""
         domain = self.domain.for_data(data)
         rows = [domain.draw(random) for _ in range(self.offspring)]
         x = np.asarray(parts_of(data)[0], dtype=np.float64)
@@ -242,7 +243,6 @@ class Search:
             given = ", ".join(type(rule).__name__ for rule in rules) or "none"
             raise ParameterError("neighbours", "be a rule of ndis.auditing, or a list of rules", given)
         for rule in rules:
-            if rule.adjacency != claim.adjacency:
-                wanted = f"be that of the claim, {claim.adjacency!r}"
-                raise ParameterError("adjacency of neighbours", wanted, repr(rule.adjacency))
+            wanted = f"be that of the claim, {claim.adjacency!r}"
+            require(rule.adjacency == claim.adjacency, "adjacency of neighbours", wanted, repr(rule.adjacency))
         return rules

@@ -40,6 +40,7 @@ def changed_rows(schema: Schema, data: Any, *, row_norm_bound: float | None = No
 
 
 def _changed(schema: Schema, cells: list[Cells], bound: float) -> NDArray[np.bool_]:
+    """Mark the rows that encoding changes: a clipped, unlisted or missing cell, or a row beyond the bound."""
     columns: list[Any] = [*schema.columns.values(), *([] if schema.target is None else [schema.target])]
     values = [column.read(each) for column, each in zip(columns, cells, strict=True)]
     encoded = [column.encode_values(each) for column, each in zip(columns, values, strict=True)][: len(schema.columns)]

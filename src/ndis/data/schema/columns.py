@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ndis._validate import as_scalar, require
-from ndis.data.cells import MISSING, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
+from ndis.data.cells import MISSING, READ, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
 PLACEHOLDER = "?"  # what the template of `ndis schema init` leaves to the user
@@ -323,7 +323,7 @@ class Category(_Listed):
         if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
             raise ParameterError("values", "be a list of categories", repr(given))
         values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
-        texts = [text_of(value) if isinstance(value, str | int) else None for value in values]
+        texts = [text_of(v) if isinstance(v, str | int) and READ.fullmatch(str(text_of(v))) else None for v in values]
         require(texts and all(texts), "values", "be texts, whole numbers or booleans, at least one", repr(given))
         require(len(set(texts)) == len(texts), "values", "name each category once", repr(given))
         object.__setattr__(self, "values", values)
@@ -413,6 +413,7 @@ def as_column(name: str, spec: Any) -> Column:
 
 
 def _from_mapping(name: str, spec: Mapping[str, Any]) -> Column:
+    """Make the column that a mapping of TOML describes, by its keys."""
     filled = PLACEHOLDER not in (spec.get("low"), spec.get("high")) and spec.get("categories") != [PLACEHOLDER]
     remedy = "replace each ? by what is known without looking at the data, or delete the line"
     require(filled, f"column {name!r}", "be filled in", "a template", remedy)
