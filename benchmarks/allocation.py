@@ -1,12 +1,16 @@
 """Random allocation: accuracy, and the times of floats and certificates, beside dp_accounting where it has the event.
 
 python -m benchmarks.allocation
+python -m benchmarks.allocation --grid epochs
+
+With `--grid` only one grid runs: of one epoch, or of several. It lists each certificate that is refused or wide.
 
 All times are processor times of one call. "first" includes the density of the epoch, which every later δ shares.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
@@ -15,7 +19,7 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ndis import PrecisionError, PrivacyProfile
 from ndis.accountant.laws import allocation
@@ -26,6 +30,11 @@ CORNERS = (  # σ, t, epochs, δ
     (0.5, 1000, 100, 1e-6), (1.0, 10**4, 100, 1e-9), (10.0, 10**6, 100, 1e-30), (3.0, 2, 100, 1e-30),
     (1.0, 10**6, 10, 1e-6), (0.4, 10**5, 1, 1e-6),
 )  # fmt: skip
+ORDERS: tuple[Literal["remove", "add"], ...] = ("remove", "add")
+GRIDS = {  # σ, t, epochs, δ
+    "one": ((0.3, 0.5, 1.0, 3.0, 10.0), (2, 10, 10**3, 10**4, 10**5, 10**6), (1,), (1e-6, 1e-12, 1e-30)),
+    "epochs": ((0.3, 1.0, 10.0), (2, 10**3, 10**6), (2, 10, 100), (1e-6, 1e-30)),
+}
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
@@ -73,24 +82,27 @@ def corners() -> None:
             print(f"{search:.2f}, {proof:.2f}; {width:.1e}")
 
 
-def grid() -> None:
-    """The slowest and the widest certificates over the promised range, and some of several epochs."""
-    one = list(product((0.3, 0.5, 1.0, 3.0, 10.0), (2, 10, 10**3, 10**4, 10**5, 10**6), (1,), (1e-6, 1e-12, 1e-30)))
-    many = list(product((0.3, 1.0, 10.0), (10**3, 10**6), (20, 100), (1e-6,)))
-    for name, cases in (("one epoch", one), ("20 and 100 epochs", many)):
-        rows = []
-        for (noise, bins, epochs, delta), order in product(cases, ("remove", "add")):
-            profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=bins, epochs=epochs)
-            try:
-                epsilon = profile.epsilon(delta, order=order)  # type: ignore[arg-type]
-                box, proof = timed(partial(profile.certify, epsilon, order=order))
-                rows.append((proof, box.width / box.upper, noise, bins, epochs, delta, order))
-            except PrecisionError:
-                rows.append((math.inf, math.inf, noise, bins, epochs, delta, order))
-        print(f"{name}, {len(rows)} certificates: median {statistics.median(row[0] for row in rows):.2f} s")
-        for what, column in (("slowest", 0), ("widest", 1)):
-            proof, width, *case = max(rows, key=lambda row: row[column])
-            print(f"  {what}: {proof:.2f} s, width {width:.1e}: sigma, bins, epochs, delta, order = {case}")
+def grid(name: str) -> None:
+    """Certificates over the promised range: times, widths, and each that is refused, wide or has one side."""
+    noises, bins, epochs, deltas = GRIDS[name]
+    cases, rows, two_sided = list(product(noises, bins, epochs, deltas, ORDERS)), [], 0
+    for noise, t, number, delta, order in cases:
+        profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=t, epochs=number)
+        case, begun = f"sigma {noise:g}, {t} bins, {number} epochs, delta {delta:g}, {order}", time.process_time()
+        try:
+            epsilon = profile.epsilon(delta, order=order)
+            box, proof = timed(partial(profile.certify, epsilon, order=order))
+        except PrecisionError as refusal:
+            print(f"  {case}: refused after {time.process_time() - begun:.2f} s: {refusal}", flush=True)
+            continue
+        width = box.width / box.upper if box.upper else 0.0
+        rows.append((proof, width, case))
+        two_sided += box.lower > 0.0
+        if width > 1e-6:
+            print(f"  {case}: width {width:.1e} in {proof:.2f} s", flush=True)
+    narrow = sum(width <= 1e-6 for _, width, _ in rows)
+    print(f"{name}: {len(cases)} certificates, {len(rows)} answered, {two_sided} with two sides, {narrow} to 1e-6")
+    print(f"  seconds: median {statistics.median(row[0] for row in rows):.3f}, most {max(rows)[0]:.2f}: {max(rows)[2]}")
 
 
 def peer() -> None:
@@ -110,8 +122,15 @@ def peer() -> None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="random allocation: accuracy and times")
+    parser.add_argument("--grid", choices=GRIDS, help="only this grid of certificates")
+    given = parser.parse_args()
     PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=3, epochs=2).epsilon(1e-5)  # compiles
-    reference()
-    corners()
-    grid()
-    peer()
+    if given.grid:
+        grid(given.grid)
+    else:
+        reference()
+        corners()
+        for each in GRIDS:
+            grid(each)
+        peer()

@@ -299,12 +299,11 @@ def summary(found: dict[str, dict[str, str]], draws: int) -> None:
 
 
 def one_error(table: str, by: str, name: str, epsilon: float, seed: int) -> list[tuple[float, float]] | str:
-    """Return the errors of the means of one number in one grouping, and those of Laplace noise with public sizes."""
+    """Return errors of the means of one number in one grouping, and what those of Laplace noise are as a rule."""
     make, n, spec, _, _ = TABLES[table]
     schema, errors = ndis.Schema({by: spec[by], name: spec[name]}), []
     try:
-        rng = np.random.default_rng(seed)
-        rows = make(n, rng)
+        rows = make(n, np.random.default_rng(seed))
         d = ndis.describe(rows, schema=schema, epsilon=epsilon, delta=1e-6, quantiles=False, matrix=False)
         means = d.groups(by)
         for (label, what), value in zip(means.index, means.estimate.tolist(), strict=True):
@@ -312,7 +311,7 @@ def one_error(table: str, by: str, name: str, epsilon: float, seed: int) -> list
             if what == name and group.sum() >= 100:
                 low, high = spec[name]
                 error = value - rows[name][group].mean() if np.isfinite(value) else high - low
-                errors.append((error, rng.laplace(0, (high - low) / (epsilon * group.sum()))))
+                errors.append((error, np.sqrt(2.0) * (high - low) / (epsilon * group.sum())))
     except Exception as error:  # noqa: BLE001 - the other draws are shown
         return f"{type(error).__name__}: {error}"
     return errors

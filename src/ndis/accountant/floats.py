@@ -146,7 +146,7 @@ class FloatComposition:
                 # δ is smooth and falls: a difference is enough for the slope, which only steers a search
                 near = 1e-6 * (1.0 + float(epsilon[i]))
                 slope[i] = (value[i] - self._few(float(epsilon[i]) + near)[0]) / near
-            todo = todo[~(error[todo] <= self.tolerance * (1.0 + np.abs(value[todo])))]
+            todo = todo[~((error[todo] <= self.tolerance * (1.0 + np.abs(value[todo]))) | self.parts[0][0].direct)]
         todo = todo[np.argsort(epsilon[todo], kind="stable")]
         while todo.size:
             place = max(0, todo.size // 2 - _TOGETHER // 2) if todo.size > _TOGETHER else 0

@@ -404,7 +404,8 @@ class Description:
         spread, beyond = self.values["spread"], np.maximum(squares - bound**2, 0.0)
         farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
         shares = farthest / farthest.sum(axis=1, keepdims=True)
-        lost = np.pad((rows * beyond) @ shares, ((0, 0), (0, len(plain.mean) - D)))
+        # The last law has no weight, and loses nothing.
+        lost = np.pad((rows * beyond) @ shares, ((0, 1), (0, len(plain.mean) - D)))
         variances = np.append(self.values["variances"][0] / spread**2, np.diagonal(plain.covariance)[D:]).clip(1e-3)
         apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
@@ -419,7 +420,7 @@ class Description:
             error = self._noise["quantiles"] * np.linalg.norm(fourth, axis=1) / unit
             excess[:D] += (kurtosis - excess[:D]) / (1.0 + error**2)
         excess = np.where(apart > 0.0, apart**2 / variances - 6.0, excess)  # a column may hold two values so far apart
-        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0), lost=lost, chances=chances)
+        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0), lost=lost, chances=np.append(chances, 0.0))
 
     @cached_property
     def _averaged(self) -> NoisyMoments:

@@ -315,7 +315,7 @@ class Releases:
             if len(held):
                 low[i], high[i] = min(low[i], ends[held[0]]), max(high[i], ends[held[-1] + 1])
         low, high = np.maximum(low, -1.0), np.minimum(high, 1.0)
-        whole = high - low > 1.8
+        whole = high - low > 1.95
         return np.stack([np.where(whole, 0.0, (low + high) / 2), np.where(whole, 1.0, (high - low) / 2)])
 
     def _layout(self) -> tuple[RowLayout, float]:

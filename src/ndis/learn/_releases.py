@@ -47,8 +47,8 @@ _LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
 _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the records: noise then costs more than bias
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
-_RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
 _FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
+_RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 

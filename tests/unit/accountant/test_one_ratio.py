@@ -13,7 +13,7 @@ import ndis
 from helpers.cases import crossed
 from helpers.compositions import composition, in_balls, releases
 from ndis._balls import outward, precision
-from ndis.accountant.laws.sampled_pair_balls import OneRatioBalls, _bessel
+from ndis.accountant.laws.sampled_pair_balls import OneRatioBalls, _bessel, _scaled_bessel
 from ndis.accountant.one_release import OneRelease
 from ndis.errors import PrecisionError
 from ndis.spectrum.invariants import Directions, reverse_direction
@@ -227,3 +227,18 @@ def test_the_window_of_a_ball_that_is_not_known():
         got = vague.moment(1.0, 20.0)
         assert got.contains(sharp.moment(1.0, 20.0).mid())
         assert outward(got).upper > outward(got).lower * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("order", [0.5, 1.0, 1.5, 150.0])
+@pytest.mark.parametrize("z", [0.5, 30.0, 2700.0])
+def test_bessel_functions_on_wide_balls(order, z):
+    """They hold every value inside, and keep the digits that a bound of their slope leaves."""
+    with precision(256):
+        for turn in (0.0, 0.2):
+            middle = acb(z * z / 4, turn * z * z / 4)
+            wide = acb(arb(z * z / 4, z * z * 0.005), arb(turn * z * z / 4, z * z * 0.005))
+            enclosed = _scaled_bessel(wide, arb(order))
+            for move in (0.0, 0.004, -0.004, 0.004j, -0.003 + 0.003j):
+                assert enclosed.contains(_scaled_bessel(middle + acb(move * z * z), arb(order)))
+            exact = _scaled_bessel(middle, arb(order))
+            assert order > 2.0 or enclosed.real.rad() < exact.abs_upper()  # both factors alone have no digit

@@ -99,6 +99,8 @@ class Law:
         The probability of the loss 0.
     deepest : float
         The moments may leave out losses that count where log δ is below this.
+    direct : bool
+        Whether moments know no δ of one step alone that `log_delta` does not know.
     """
 
     mean: float
@@ -110,6 +112,7 @@ class Law:
     accuracy = 1e-11
     atom = 0.0
     deepest = -math.inf
+    direct = False
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""

@@ -33,7 +33,7 @@ from ndis._search import quiet
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within, require
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
-from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity
+from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity, kept
 from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
 from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import PrecisionError
@@ -99,7 +99,6 @@ class _Epoch:
         self._table, self.noise = sums.table, sums.noise
         self.error = sums.table.error + 2.0 * _UNIT * math.log2(2.0 * bins)
         self.edges = self._table.edges + math.log(self._table.scale / bins)
-        self._levels: dict[float, tuple[Floats, Floats, Floats]] = {}
 
     def nodes(self, low: float, high: float, width: float) -> tuple[Floats, Floats, Floats]:
         """Return ℓ, log of density times weight, and its error, on pieces between two ℓ of at most this width."""
@@ -130,15 +129,14 @@ class _Epoch:
 
     def level(self, width: float) -> tuple[Floats, Floats, Floats]:
         """Return the nodes of the whole table for pieces of at most this width."""
-        width = 2.0 ** math.floor(math.log2(max(min(width, 1.0), 1e-12)))
-        if width not in self._levels:
-            self._levels[width] = self.nodes(-math.inf, math.inf, width)
-        return self._levels[width]
+        return self._level(2.0 ** math.floor(math.log2(max(min(width, 1.0), 1e-12))))
+
+    @kept
+    def _level(self, width: float) -> tuple[Floats, Floats, Floats]:
+        return self.nodes(-math.inf, math.inf, width)
 
 
-@lru_cache(_KEPT)
-def _epoch(shift: float, bins: int) -> _Epoch:
-    return _Epoch(shift, bins)
+_epoch = lru_cache(_KEPT)(_Epoch)
 
 
 class Allocation(Law):
@@ -150,6 +148,7 @@ class Allocation(Law):
     """
 
     accuracy = 1e-9  # aim for the error of log δ, relative to 1 + |log δ|
+    direct = True  # both come from one table
 
     def __init__(self, step: AllocationStep, order: Order) -> None:
         # rounded up, which is the safe side

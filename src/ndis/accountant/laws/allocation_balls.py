@@ -19,7 +19,8 @@ e^{(1+c)u − αy}, because E W = 1. Terms above u₁ fall like a power: w e^{�
 E W^{1−b} ≤ e^{(b−1)²μ²/2t + (b−1)μ²/2} for b ≥ 1, because W is at least the geometric mean of the X.
 
 **One epoch (thm:allocation-epoch).** E (k − W)₊ is an integral of e^{kz} φ(z/t)^t z⁻² over one hyperbola, in both
-orders. It needs no moments. Closed bounds of φ on the edges of a strip give its error.
+orders. It needs no moments. Values of φ at real places bound the integrand on the edges of a strip, which gives the
+error.
 
 **Ceiling.** log W is the sum of log W⊥ and of μ times the mean of all g, which is normal with variance 1/t and
 independent of it. So |M(c + iy)| ≤ e^{−μ²y²/2t} M(c).
@@ -44,7 +45,7 @@ from ndis._balls import Ball, precision
 from ndis._search import quiet
 from ndis._validate import Floats
 from ndis.accountant.laws import BallLaw, kept
-from ndis.accountant.laws.lognormal import MOST_NODES, Laplace, transform
+from ndis.accountant.laws.lognormal import MOST_NODES, Laplace, disc, transform
 from ndis.errors import PrecisionError
 
 _MOST_TERMS = 4_000  # one rule has no more
@@ -57,8 +58,8 @@ _PLAN_BITS = 64
 _HALF_ANGLES = np.geomspace(0.7, 0.003, 12)
 _CROSSINGS = np.geomspace(0.3, 3000.0, 30)
 _LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 20), np.linspace(0.32, 1.0, 40)])
-_CELLS, _MOST_CELLS, _MOST_LOSS = 40, 1500, 600.0
-_LARGEST_TURN = 1.2
+_CELLS, _MOST_CELLS, _MOST_LOSS, _LARGEST_TURN = 40, 1500, 600.0, 1.2
+_BEFORE = 4.0  # by so much a table begins before the first node, for bounds of the edge
 
 
 class _Ray(NamedTuple):
@@ -125,19 +126,20 @@ class EpochBalls(BallLaw):
 
     def _shortfall(self, log_k: float, digits: float) -> Ball:
         """Enclose E (k − W)₊, up to about e^−digits."""
-        with precision(_PLAN_BITS):
-            k = arb(log_k).exp()
-            contour, loss = self._plan(float(k), digits)
-            b, scale, half, step, count = contour
-            error = self._edge(k, contour, -20.0, 2.0 * half, 0.0, 0.0) + self._vertical(k, b).exp()
-            error /= (2 * arb.pi() * arb(half) / step).expm1()
-            error += self._edge(k, contour, digits + 20.0, half, step * count, step)
+        contour, loss = self._plan(math.exp(log_k), digits)
+        b, scale, half, step, count = contour
         with precision(round(1.5 * (digits + loss + max(log_k, 0.0))) + 80):
             turns = [acb(arb(step) * n, half) for n in range(count + 1)]
             places = [b + acb(0, scale) * w.sinh() for w in turns]
             logs = [(z / self.bins).log() for z in places]
             low, angle = min(float(log.real.lower()) for log in logs), max(float(log.imag.upper()) for log in logs)
-            table = Laplace(self, low, angle, loss + digits)
+            table = Laplace(self, low - _BEFORE, angle, loss + digits)
+            with precision(_PLAN_BITS):
+                k = arb(log_k).exp()
+                error = self._edge(k, contour, table, digits + 5.0 - 2.0 * math.pi * half / step, 0.0, 0.0)
+                error += (k * b + self._log_real(arb(b), table)).exp() * arb.pi() / (2 * arb(b))  # the line
+                error /= (2 * arb.pi() * arb(half) / step).expm1()
+                error += self._edge(k, contour, table, digits + 20.0, step * count, step)
             with precision(max(ctx.prec, table.bits)):
                 total, k = arb(0), arb(log_k).exp()
                 for n, (w, z, phi) in enumerate(zip(turns, places, table.at(logs), strict=True)):
@@ -151,23 +153,19 @@ class EpochBalls(BallLaw):
         t, mu, half, b = self.bins, self.mu, _HALF_ANGLES[:, None], digits / k * _CROSSINGS
         scale = 0.95 * b / np.sin(2.0 * half)
 
-        def excess(y: Floats, slope: float) -> Floats:
-            g, tail = (np.log(2.0 * slope / y) + 0.5 * mu**2) / mu, scipy.special.ndtr
-            return np.asarray(0.5 * y * y * math.exp(mu**2) * tail(g - 2.0 * mu) + slope * y * tail(mu - g))
-
         def log_edge(angle: Floats) -> tuple[Floats, Floats]:
             """Return places on the edge of a strip, and the log of a bound of the integrand there."""
             lift = 0.5 * t * (angle / mu) ** 2
             w = np.arccosh(1.5 + (k * b + lift + 700.0) / (k * scale * np.sin(angle))) * _LOOKS[:, None, None]
             x, v = b - scale * np.sin(angle) * np.cosh(w), scale * np.cos(angle) * np.sinh(w)
             r, turn = np.hypot(x, v), np.maximum(np.arctan2(-x, v), 0.0)
-            beta = np.maximum(turn, np.minimum(r * mu**2 / t, _LARGEST_TURN))
+            beta = np.maximum(turn, np.minimum(r * mu**2 / t * self._mean()(r / t), _LARGEST_TURN))
             q = np.maximum(x * np.cos(beta) + v * np.sin(beta), 1e-300) / t
-            turned = t * (excess(q, 1.0) - q + 0.5 * (beta / mu) ** 2)
-            near = r * r / (2 * t) - x + t * np.exp(0.5 * (turn / mu) ** 2) * excess(r / t, 2.0)
+            turned, square = t * (0.5 * (beta / mu) ** 2 - q * self._mean()(q)), r * r / (2 * t)
+            near = square - x + np.exp(0.5 * (turn / mu) ** 2) * np.minimum(square * math.exp(mu**2), 2 * r)
             return w, k * x + np.minimum(turned, near) + np.log(scale * np.cosh(w) / r**2)
 
-        plain = b / t - excess(b / t, 1.0)
+        plain = b / t * self._mean()(b / t)
         most = np.maximum(log_edge(2.0 * half)[1].max(axis=0), k * b - t * plain - np.log(b))
         w, terms = log_edge(half)
         far = np.where(terms > -digits - 5.0, w, 0.0).max(axis=0) * 1.2
@@ -175,36 +173,55 @@ class EpochBalls(BallLaw):
         loss = np.maximum(most, 0.0) + plain + np.log(t * np.maximum(b, 1.0))
         i, j = np.unravel_index((far / step * (digits + loss) ** 1.5).argmin(), far.shape)
         count = float(far[i, j] / step[i, j])
-        if not (count < _MOST_TERMS and loss[i, j] < math.inf):
+        if not (count < _MOST_TERMS and loss[i, j] < _MOST_TERMS):
             raise PrecisionError("one epoch needs too many nodes")
         contour = _Contour(float(b[j]), float(scale[i, j]), float(half[i, 0]), float(step[i, j]), math.ceil(count))
         return contour, float(loss[i, j])
 
-    def _excess(self, y: Ball, slope: int) -> Ball:
-        """Bound E min(y²X²/2, slope·yX) for y ≥ 0."""
-        mu, root = self.shift, arb(2).sqrt()
-        g = arb((math.log(2.0 * slope / max(float(y), 1e-300)) + 0.5 * self.mu**2) / self.mu)
-        return (y * y * (mu * mu).exp() * ((2 * mu - g) / root).erfc() / 2 + slope * y * ((g - mu) / root).erfc()) / 2
+    @kept
+    def _mean(self) -> Callable[[Any], Any]:
+        """Return the function −log φ(q)/q in floats, a mean of X that is near 1 for small q."""
+        u = np.linspace(-45.0, 45.0, 900)
+        means = np.minimum(-self._log_transforms(u)[0], _MOST_LOSS) * np.exp(-u)
+        return lambda q: np.interp(np.log(q), u, means)
 
-    def _vertical(self, k: Ball, b: float) -> Ball:
-        """Bound the logarithm of the integral over Re z = b, Im z ≥ 0."""
-        return (k - 1) * b + self.bins * self._excess(arb(b) / self.bins, 1) + (arb.pi() / (2 * arb(b))).log()
+    def _log_transforms(self, u: Floats) -> tuple[Floats, Floats]:
+        """Return log φ and log φ₁ in floats, at some log q."""
+        g = np.linspace(-36.0, 16.0 + self.mu, 800)
+        x = np.exp(np.minimum(u, 600.0))[:, None] * np.exp(self.mu * g - 0.5 * self.mu**2)
+        weight = (g[1] - g[0]) / math.sqrt(2.0 * math.pi)
+        phi, tilted = (np.exp(-0.5 * (g - m) ** 2 - x).sum(axis=1) * weight for m in (0.0, self.mu))
+        less = (np.exp(-0.5 * g * g) * -np.expm1(-x)).sum(axis=1) * weight  # 1 − φ
+        return np.where(less < 0.5, np.log1p(-np.minimum(less, 0.5)), np.log(phi)), np.log(tilted)
 
-    def _log_edge(self, k: Ball, b: float, scale: float, angle: float, w: Ball) -> Ball:
+    def _log_real(self, x: Ball, table: Laplace) -> Ball:
+        """Bound t log φ(x/t), for x ≥ 0, by its value at an exact place, where the balls of a sum are narrow."""
+        if not x > self.bins * arb(table.low).exp():
+            return arb(0)
+        with precision(table.bits):
+            return (self.bins * table.at([acb((x / self.bins).log().lower())])[0].real.upper().log()).upper()
+
+    def _log_turned(self, k: Ball, x: Ball, v: Ball, beta: Ball, table: Laplace) -> Ball:
+        """Bound kx + t log φ(q/t) with q = x cos β + v sin β ≥ 0. The sum of q and the logarithm rises with q."""
+        q = x * beta.cos() + v * beta.sin()
+        plain, least = k * x + self._log_real(q.lower(), table), self.bins * arb(table.low).exp()
+        top = q.upper().max(least)  # below `least` the table knows nothing
+        return plain.upper().min((x * (k - beta.cos()) - v * beta.sin() + top + self._log_real(top, table)).upper())
+
+    def _log_edge(self, k: Ball, b: float, scale: float, angle: float, w: Ball, table: Laplace) -> Ball:
         """Bound the logarithm of the integrand on the hyperbola of this angle, for an interval of w ≥ 0."""
         t, x, v = self.bins, b - scale * arb(angle).sin() * w.cosh(), scale * arb(angle).cos() * w.sinh()
         least, most = (x.abs_lower() ** 2 + v.abs_lower() ** 2), (x.abs_upper() ** 2 + v.abs_upper() ** 2)
         r, turn = most.sqrt().upper(), arb.atan2(-x, v).upper().max(arb(0))
-        beta = turn.max(arb(min(float(r) * self.mu**2 / t, _LARGEST_TURN)))
-        q = ((x * beta.cos() + v * beta.sin()) / t).upper().max(arb(0))
-        fall = x * (k - beta.cos()) - v * beta.sin() + t * self._excess(q, 1)
-        turned = fall.upper().min((k * x).upper()) + t * (beta / self.shift) ** 2 / 2
-        near = x * (k - 1) + most / (2 * t) + t * ((turn / self.shift) ** 2 / 2).exp() * self._excess(r / t, 2)
+        beta = turn.max(arb(min(float(r) * self.mu**2 / t * float(self._mean()(float(r) / t)), _LARGEST_TURN)))
+        turned = self._log_turned(k, x, v, beta, table) + t * (beta / self.shift) ** 2 / 2
+        more = ((turn / self.shift) ** 2 / 2).exp() * (most / (2 * t) * (self.shift**2).exp()).min(2 * r)
+        near = x * (k - 1) + most / (2 * t) + more
         return turned.upper().min(near.upper()) + (scale * w.cosh() / least).log()
 
-    def _edge(self, k: Ball, contour: _Contour, digits: float, angle: float, start: float, extra: float) -> Ball:
-        """Bound the integral over the hyperbola of this angle from w = start on, or a sum with steps `extra`."""
-        b, scale = contour.b, contour.scale
+    def _edge(self, k: Ball, path: _Contour, table: Laplace, digits: float, start: float, extra: float) -> Ball:
+        """Bound the integral over the edge of the strip, or a sum with steps `extra` over its middle from `start`."""
+        b, scale, angle = path.b, path.scale, path.half if extra > 0.0 else 2.0 * path.half
         lift = self.bins * (arb(angle) / self.shift) ** 2 / 2
         far = 1.5 + (float(k) * b + float(lift) + 700.0) / (float(k) * scale * math.sin(angle))
         grid = np.geomspace(1e-3, 1.0, _CELLS) * math.acosh(far)
@@ -214,8 +231,8 @@ class EpochBalls(BallLaw):
             if (tries := tries + 1) > _MOST_CELLS:
                 raise PrecisionError("the strip of an epoch is not resolved")
             low, high = todo.pop()
-            value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high))), 0.5 * (low + high)
-            if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle)):
+            value, middle = self._log_edge(k, b, scale, angle, arb(low).union(arb(high)), table), 0.5 * (low + high)
+            if value > 3.0 - digits and value > 3.0 + self._log_edge(k, b, scale, angle, arb(middle), table):
                 todo += [(low, middle), (middle, high)]
             else:
                 total += value.exp() * (arb(high) - low + extra)
@@ -293,16 +310,14 @@ class AllocationBalls(EpochBalls):
                     v * acb((1 + arb(c)) * u, step * first * u).exp() * ray.step
                     for u, v in zip(ray.places, ray.values, strict=True)
                 ]
-                front = (1 + arb(c)).gamma() * real
-                error = ray.strip * front + ray.cut
-                unknown = arb(0, error.upper())
+                unknown = disc((ray.strip * (1 + arb(c)).gamma() * real + ray.cut).upper())
                 values = transform(weights, step * ray.step, last - first + 1)
                 for k, value in enumerate(values, start=first):
                     s = acb(c, step * k)
                     # the places start at ray.places[0], and the sum from `first` on
                     start = acb(0, step * (k - first) * ray.places[0]).exp()
                     turn = acb(-arb(ray.alpha) * step * k, arb(ray.alpha) * (1 + arb(c))).exp()
-                    out.append((value * start + acb(unknown, unknown)) * turn / (1 + s).gamma())
+                    out.append((value * start + unknown) * turn / (1 + s).gamma())
         return out
 
     # ------------------------------------------------------------------ plans in floats
@@ -337,8 +352,7 @@ class AllocationBalls(EpochBalls):
             lost = np.maximum(lost, bound)
         lost += math.lgamma(1.0 + c)
         floor = min(_log_gamma(c, y) + alpha * y for y in (low, high))
-        needed = digits + 4.0 + lost - floor
-        steps = 2.0 * math.pi * strips / np.maximum(needed, 1.0)
+        steps = 2.0 * math.pi * strips / np.maximum(digits + 4.0 + lost - floor, 1.0)
         best = int(steps.argmax())
         return float(steps[best]), float(strips[best]), floor + self._log_size(c) - math.lgamma(1.0 + c) - digits - 4.0
 
@@ -359,13 +373,8 @@ class AllocationBalls(EpochBalls):
     @quiet
     def _terms(self, c: float, u: Floats, cosine: float) -> tuple[Floats, Floats]:
         """Return log of r^{1+c} φ(r·cosine/t)^{t−1} at some log r, and of φ₁(r·cosine/t)."""
-        g = np.linspace(-36.0, 16.0 + self.mu, 800)
-        x = np.exp(np.minimum(u, 600.0))[:, None] * (cosine / self.bins) * np.exp(self.mu * g - 0.5 * self.mu**2)
-        weight = (g[1] - g[0]) / math.sqrt(2.0 * math.pi)
-        phi, tilted = (np.exp(-0.5 * (g - m) ** 2 - x).sum(axis=1) * weight for m in (0.0, self.mu))
-        less = (np.exp(-0.5 * g * g) * -np.expm1(-x)).sum(axis=1) * weight  # 1 − φ
-        log_phi = np.where(less < 0.5, np.log1p(-np.minimum(less, 0.5)), np.log(phi))
-        return (1.0 + c) * u + (self.bins - 1) * log_phi, np.log(tilted)
+        log_phi, log_tilted = self._log_transforms(u + math.log(cosine / self.bins))
+        return (1.0 + c) * u + (self.bins - 1) * log_phi, log_tilted
 
     @kept
     def _log_size(self, c: float) -> float:
@@ -382,13 +391,12 @@ class AllocationBalls(EpochBalls):
         beta = arb(float(self._log_bound(c, alpha, 0.0)[1]))
         cosine, lift = (arb(alpha) - beta).cos(), self.bins * (beta / self.shift) ** 2 / 2
         u0, u1, *powers = self._ends_of(c, float(cosine), less - float(lift))
-        most = float(self._terms(c, np.linspace(u0, u1, 200), float(cosine))[0].max())
-        deep = most + float(lift) + math.log(self.bins) + 5.0 - less
+        most = float(self._terms(c, np.linspace(u0, u1, 200), float(cosine))[0].max()) + math.log(self.bins)
         step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
         if count > MOST_NODES:
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
         places = [step * j for j in range(first, first + count)]
-        table = Laplace(self, u0 - h - math.log(self.bins), alpha, deep)
+        table = Laplace(self, u0 - h - math.log(self.bins), alpha, most + float(lift) + 5.0 - less)
         with precision(max(ctx.prec, table.bits)):
             values = table.on_ray(alpha, places)
         growth = (2 * arb.pi() * arb(d) / step).exp() - 1
@@ -399,8 +407,7 @@ class AllocationBalls(EpochBalls):
         for b, end, sign in zip(map(arb, powers), (places[0], places[-1]), (1, -1), strict=True):
             fall = (1 + arb(c) - b) * sign
             size = (b * (b / (arb(1).exp() * cosine)).log() if b > 0 else arb(0)) + lift + (1 + arb(c) - b) * end
-            if b > 1:
-                size += (b - 1) * self.shift**2 * (1 + (b - 1) / self.bins) / 2
+            size += (b - 1).max(arb(0)) * self.shift**2 * (1 + (b - 1) / self.bins) / 2
             if not fall > 0:
                 raise PrecisionError("the end of a ray is not resolved")
             cut += size.exp() * step / (1 - (-fall * step).exp())

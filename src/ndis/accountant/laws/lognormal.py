@@ -29,7 +29,7 @@ class Laplace:
     """
 
     def __init__(self, law: Any, low: float, angle: float, deep: float) -> None:
-        mu, self.bins = law.mu, law.bins
+        mu, self.bins, self.low = law.mu, law.bins, low
         low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
         margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
         turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
@@ -55,6 +55,8 @@ class Laplace:
             half = [s.gamma() * (shift**2 * s * (1 + s) / 2).exp() / period for s in places]
             self.places = [s.conjugate() for s in places[:0:-1]] + places
             self.weights = [m.conjugate() for m in half[:0:-1]] + half
+            # short pieces: a rectangle of balls grows with each complex product
+            self.pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
             end, log_low = self.step * self.count, arb(low)
             slope = arb.atan2(end, self.c) + shift**2 * end - angle
             ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count))
@@ -84,12 +86,10 @@ class Laplace:
 
     def at(self, logs: list[Any]) -> list[Any]:
         """Enclose φ at the z with these logarithms."""
-        # short pieces: a rectangle of balls grows with each complex product
-        pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
         out = []
         for log in logs:
             q = (acb(0, -self.step) * log).exp()
-            terms = (p(q) * (-s * log).exp() for p, s in zip(pieces, self.places[::_PIECE], strict=True))
+            terms = (p(q) * (-s * log).exp() for p, s in zip(self.pieces, self.places[::_PIECE], strict=True))
             out.append(sum(terms, disc(self.errors[0])))
         return out
 

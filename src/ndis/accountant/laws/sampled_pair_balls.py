@@ -49,6 +49,7 @@ _DEPTH = 60.0  # log distance below the maximum of an integrand at which its win
 _END_BITS = 80
 _MOVES = 60
 _SPARE_BITS = 40
+_WIDE_BITS = 40  # a ball with fewer digits is wide
 _MORE_BITS = 192
 _OPEN = arb.pos_inf(), arb(1)  # a bound that says nothing
 _UNKNOWN = (acb(arb.nan()),) * 3
@@ -318,16 +319,35 @@ def _bessel(x: Any, order: Ball) -> Any:
 
 
 def _scaled_bessel(x: Any, order: Ball) -> Any:
-    """Enclose e^{−2√x} ₀F₁(order; x)."""
+    """Enclose e^{−z} ₀F₁(order; x), z = 2√x."""
     known, z = min(ctx.prec, x.rel_accuracy_bits()), 2 * x.sqrt()
+    if known < _WIDE_BITS and (one := _from_middle(z, order, max(known, 0))).rel_accuracy_bits() >= known - 10:
+        return one
     value = x.hypgeom_0f1(order) * (-z).exp()
-    if value.rel_accuracy_bits() < known - 10:  # the two factors of a wide ball are far apart
+    if value.rel_accuracy_bits() < known - 10:  # the two factors are far apart
         other = z.bessel_i(order - 1, scaled=True) * (order.lgamma() - (order - 1) * (z / 2).log()).exp()
         value = max(value, other, key=lambda one: one.rel_accuracy_bits())
     if value.rel_accuracy_bits() < known - _SPARE_BITS:  # a large order
         with precision(ctx.prec + _MORE_BITS):
             value = x.hypgeom_0f1(order) * (-z).exp()
     return value
+
+
+def _from_middle(z: Any, order: Ball, known: int) -> Any:
+    """Enclose e^{−z} ₀F₁(order; z²/4) on a wide ball, by its value in the middle and a bound of its slope.
+
+    By Poisson's integral it is E e^{−zV} for a V between 0 and 2. So its slope in z is at most that at a real z which
+    is no further right.
+    """
+
+    def scaled(z: Any, order: Ball) -> Any:
+        return (z * z / 4).hypgeom_0f1(order) * (-z).exp()
+
+    with precision(known + _SPARE_BITS):
+        middle, left = z.mid(), z.real.lower()
+        slope = scaled(left, order) - left / (2 * order) * scaled(left, order + 1)
+        error = arb(0, (abs(z - middle) * slope).upper())
+        return scaled(middle, order) + error * (1 if isinstance(z, arb) else acb(1, 1))
 
 
 def _to_line(log_place: float, scale: float) -> float:
