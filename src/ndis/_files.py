@@ -174,7 +174,7 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
     """
     kept = f"{str(path)!r}"
     try:
-        if os.path.lexists(path):
+        if os.path.lexists(path or os.curdir):  # no name means this folder
             if new:
                 raise FileExistsError
             if not os.path.exists(path):

@@ -18,8 +18,17 @@ from ndis.pages.text import printable
 
 def as_json_text(values: Mapping[str, Any], *, ensure_ascii: bool = True) -> str:
     """Return one JSON object that starts with the version of the package."""
-    whole = {"ndis_version": __version__, **values}
+    whole = _known({"ndis_version": __version__, **values})
     return json.dumps(whole, allow_nan=False, ensure_ascii=ensure_ascii, indent=2)
+
+
+def _known(value: Any) -> Any:
+    """Put null where a number does not exist: JSON has no infinity, and an answer that was paid must come out."""
+    if isinstance(value, Mapping):
+        return {key: _known(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_known, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_answer(path: Path | None, values: Mapping[str, Any], page: Callable[[], str]) -> None:
@@ -32,10 +41,7 @@ def write_answer(path: Path | None, values: Mapping[str, Any], page: Callable[[]
 def print_rows(rows: Sequence[Mapping[str, float | str]], *, as_json: bool, **about: object) -> None:
     """Print rows of equal keys, as a table or as one JSON object; JSON has no infinity, so null stands for it there."""
     if as_json:
-        values = [
-            {key: x if isinstance(x, str) or math.isfinite(x) else None for key, x in row.items()} for row in rows
-        ]
-        click.echo(as_json_text({**about, "values": values}))
+        click.echo(as_json_text({**about, "values": rows}))
         return
     cells = [list(rows[0]), *([x if isinstance(x, str) else repr(float(x)) for x in row.values()] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]

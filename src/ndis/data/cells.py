@@ -124,7 +124,7 @@ def unwrapped(cell: Any) -> Any:
     if issubclass(kind, list | tuple):
         items = list(list.__iter__(cell) if issubclass(kind, list) else tuple.__iter__(cell))
     else:
-        items = list(text_objects(cell)) if kind is np.ndarray and cell.ndim == 1 else []
+        items = list(text_objects(cell)) if kind is np.ndarray and cell.shape == (1,) else []
     return items[0] if len(items) == 1 else cell
 
 

@@ -82,8 +82,8 @@ def describe(
 
     def make() -> Description:
         announce(budget)
-        receipt = releases.receipt()
-        return Description(releases.values, receipt)
+        with np.errstate(all="ignore"):  # no warning or error of NumPy may follow a reservation
+            return Description(releases.values, releases.receipt())
 
     return pay(budget, make, ledger=ledger, slot=slot, random_state=random_state)
 

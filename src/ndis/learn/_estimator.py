@@ -298,12 +298,12 @@ class PrivateEstimator(SavedModel):
         self.release_, self.receipt_, self.mechanism_ = release, release.receipt, mechanism
         return release
 
-    @np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
     def _paid(self, mechanism: Any, make: Callable[[], Any], *, random_state: Any) -> Any:
         """Call `make`, which reads the data; if there is a ledger, only after it has reserved."""
-        if self.ledger is None and self.slot is None:
-            return make()
-        return pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=random_state)
+        with np.errstate(all="ignore"):  # no warning or error of NumPy may follow a reservation
+            if self.ledger is None and self.slot is None:
+                return make()
+            return pay(mechanism, make, ledger=self.ledger, slot=self.slot, random_state=random_state)
 
     def _public_rows(self, X: Any, *, encoded: bool = False) -> Any:
         """Return rows to predict, which are not private; with a schema in original units, clipped to their ranges."""

@@ -83,7 +83,7 @@ class LinearModel:
             prediction, schema = values["prediction"], Schema.from_dict(tomllib.loads(values["schema"]))
             slopes = {str(name): float(value) for name, value in prediction["coefficients"].items()}
             return cls(slopes, float(prediction["intercept"]), schema, values["receipt"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
             if isinstance(error, ParameterError):
                 raise
             raise ParameterError("path", "be a fit with coefficients and a schema", type(error).__name__) from error
@@ -92,9 +92,9 @@ class LinearModel:
         """Return intercept + Σ coefficient·column of encoded rows, added column by column: each row by itself."""
         with np.errstate(all="ignore"):  # an overflow must not warn: it depends on the row
             rows = self.schema.decode(encoded)
-            total = np.full(len(rows), self.intercept)
+            total = np.full(len(rows), float(self.intercept))  # an integer would take no float
             for name, slope in self.coefficients.items():
-                total += rows[:, self.schema.feature_names.index(name)] * slope
+                total += rows[:, self.schema.feature_names.index(name)] * float(slope)
         return total
 
     def predict(self, data: Any, **how: Any) -> Any:

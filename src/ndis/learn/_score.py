@@ -153,6 +153,7 @@ def score_privately(
         sums[0].add(count(fitted, scores[here], target[here]), len(scores))
 
     def make() -> StatisticTable:
+        """Read the records, and release their sums and what follows from them."""
         ((total,),) = summed(table, wanted, read, (lambda: [IntegerSum(size, 2 * _BITS)], add))
         exact = ExactArray(total.integers().astype(object))
         if not classes:  # in units of 2⁻³¹

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ndis._validate import Adjacency, as_adjacency, require
 from ndis.errors import LedgerError, NdisError
 from ndis.ledger import verify as history
@@ -28,7 +26,6 @@ from ndis.profile import PrivacyProfile
 T = TypeVar("T")
 
 
-@np.errstate(all="ignore")  # no warning or error of NumPy may follow a reservation
 def pay(
     mechanism: Any,
     release: Callable[[], T],

@@ -108,7 +108,7 @@ class Store:
         require(isinstance(path, str | os.PathLike), "ledger", "be the path of a ledger", type(path).__name__)
         self.path = Path(path).absolute()  # the same file, wherever the process goes
         remedy = "Ledger.create, or 'ndis ledger create' at the shell, makes one"
-        require(self.path.is_file(), "ledger", "be an existing ledger file", repr(str(path)), remedy)
+        require(os.path.isfile(self.path), "ledger", "be an existing ledger file", repr(str(path)), remedy)
         self.about: dict[str, Any] = {}
         with self._connection():
             pass

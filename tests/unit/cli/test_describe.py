@@ -38,6 +38,15 @@ def test_tables_and_a_page_come_from_one_release(place):
     assert set(values["tables"]) == {"Records", "Means", "By region"}
 
 
+def test_what_the_noise_hides_is_null_and_loses_no_release(place):
+    """JSON has no infinity: the whole answer was lost, and paid, if one statistic was unknown."""
+    (place / "t.csv").write_text("age,region,visits\n")
+    ndis.Ledger.create(place / "b.db", epsilon=1.0, delta=1e-6, kind="shifts")
+    words = ["describe", place / "t.csv", "--header", "--schema", place / "t.toml", "--epsilon", 1, "--delta", "1e-6"]
+    values = json.loads(call(*words, "--json", "--ledger", place / "b.db"))
+    assert None in values["tables"]["Means"][0].values()
+
+
 def test_a_ledger_pays_and_bad_words_are_refused(place):
     ndis.Ledger.create(place / "b.db", epsilon=1.0, delta=1e-6, kind="shifts")
     words = ["describe", place / "t.csv", "--header", "--schema", place / "t.toml", "--epsilon", 1, "--delta", "1e-6"]

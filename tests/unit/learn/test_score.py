@@ -76,6 +76,17 @@ def test_few_records_have_no_known_score():
         assert np.isinf(score_privately(model, table(5), epsilon=1.0, delta=1e-6).standard_error).all()
 
 
+def test_a_model_of_integers_adds_floats(tmp_path):
+    """One record raised after the reservation, and none did not: an array of integers takes no float."""
+    model, ledger = LinearModel({"age": 1}, 1, NUMBER, {}), tmp_path / "x.db"
+    ndis.Ledger.create(ledger, epsilon=9.0, delta=1e-3, kind="shifts")
+    for count in (0, 1):
+        rows = {name: np.full(count, 0.5) for name in ("age", "ward", "spend")}
+        score_privately(model, rows, epsilon=1.0, delta=1e-6, ledger=ledger)
+    assert [entry.action for entry in ndis.Ledger(ledger).history()] == ["reserve", "commit"] * 2
+    assert model.predict({"age": [0.5], "ward": ["A"]}).tolist() == [1.5]
+
+
 def test_a_split_is_made_by_coins_only():
     """thm:held-out: neither cells nor order decide where a record falls."""
     fit, held = split_records({"age": np.zeros(4000), "i": np.arange(4000)}, 0.25)
@@ -108,11 +119,12 @@ def test_models_are_saved_and_loaded(tmp_path):
         assert score_privately(loaded, rows, epsilon=1.0, delta=1e-6).receipt.private
     with pytest.raises(ParameterError, match="model must be a fitted"):
         ndis.learn.PrivateCovariance(row_norm_bound=1.0).fit(np.zeros((5, 2))).save(tmp_path / "c.json")
-    (tmp_path / "bad.json").write_text('{"prediction": {}}')
-    with pytest.raises(ParameterError, match="coefficients and a schema"):
-        LinearModel.load(tmp_path / "bad.json")
     LINE.save(tmp_path / "line.json")
     text = (tmp_path / "line.json").read_text()
+    for bad in ('{"prediction": {}}', text.replace("0.1", "9" * 400), text.replace("[columns]", "x = " + "[" * 9999)):
+        (tmp_path / "bad.json").write_text(bad)
+        with pytest.raises(ParameterError, match="coefficients and a schema"):
+            LinearModel.load(tmp_path / "bad.json")
     for old, new in (("0.1", '"nan"'), ("0.1", "1e999"), ('"intercept": 1.0', '"intercept": "-inf"')):
         assert old in text
         (tmp_path / "bad.json").write_text(text.replace(old, new, 1))

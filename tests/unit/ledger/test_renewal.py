@@ -91,6 +91,8 @@ def test_a_mistake_does_not_close_the_old_ledger(plan, tmp_path):
     (tmp_path / "there.db").write_text("")
     with pytest.raises(ndis.ParameterError, match="new file"):
         plan.renew(tmp_path / "there.db", **NEXT)
+    with pytest.raises(ndis.ParameterError, match="new file"):  # the name of a folder: nothing could ever be written
+        plan.renew("", **NEXT)
     with pytest.raises(ndis.ParameterError, match="path must lie in an existing folder"):
         plan.renew(tmp_path / "nofolder" / "2.db", **NEXT)
     with pytest.raises(ndis.BudgetError, match="the plan must keep delta"):

@@ -106,8 +106,9 @@ def test_an_existing_file_is_never_touched(tmp_path):
     assert path.read_text() == "mine"
     with pytest.raises(LedgerError):
         ndis.Ledger(path)
-    with pytest.raises(ParameterError, match="be an existing ledger file"):
-        ndis.Ledger(tmp_path / "nothing.db")
+    for name in ("nothing.db", "x" * 400, "a\0b", "."):
+        with pytest.raises(ParameterError, match="be an existing ledger file"):
+            ndis.Ledger(tmp_path / name)
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE x (y)").connection.close()
     with pytest.raises(LedgerError, match="no ledger of this package"):
         ndis.Ledger(tmp_path / "other.db")
