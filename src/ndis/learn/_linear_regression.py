@@ -436,7 +436,8 @@ class LinearReleases(RoundReleases):
 
     def last_round(self, index: int, theta: Floats, shape: Floats, gram: Floats) -> LastRound:
         """Release the histogram of the lengths of terms times `shape`, shortened, and choose their clips."""
-        root = self.short(shape, float(np.trace(shape @ gram @ shape.T)) / (len(gram) * max(self.records(), 1.0)))
+        typical = float(np.abs(np.diagonal(shape @ gram @ shape.T)).mean())  # hidden directions may be negative
+        root = self.short(shape, typical / max(self.records(), 1.0))
         shape, rare = root @ shape, np.eye(len(gram)) - root @ root.T
         rows, inverse = self.shaped(shape), np.linalg.inv(shape)
         unit = math.sqrt(theta.size) * _LONGEST_TERM

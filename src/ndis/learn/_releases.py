@@ -268,7 +268,8 @@ def shortened(steps: Floats, typical: Any, most: float = 0.0) -> Floats:
     """
     squared = np.maximum(typical * (2.0 * math.sqrt(len(steps)) + 1.0), max(most, 1e-300))
     more = 1.0 / squared - 1.0 / np.maximum((steps**2).sum(axis=0), squared)
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(np.eye(len(steps)) + steps * more @ steps.T)))
+    vectors, sizes, _ = np.linalg.svd(steps * np.sqrt(more))
+    return np.asarray((vectors / np.hypot(np.pad(sizes, (0, len(steps) - len(sizes))), 1.0)) @ vectors.T)
 
 
 def nearer(terms: Floats, centre: Floats, noise: float) -> tuple[Floats, float]:

@@ -46,3 +46,10 @@ def test_a_rare_value_makes_no_row_much_longer_and_short_rows_stay(seed):
     assert ((root @ steps) ** 2).sum(axis=0).max() <= limit * (1 + 1e-6)
     assert np.linalg.norm(root, 2) <= 1 + 1e-6  # no row gets longer
     np.testing.assert_array_equal(shortened(steps[:, ~rare], typical, most), np.eye(p))
+
+
+def test_a_row_is_shortened_at_any_scale():
+    """A released matrix may be next to nothing in the coordinates of the last round."""
+    steps = np.array([[1e9, 1.0, 1.0], [1e9, 0.0, 1.0]])
+    for typical in (1e-20, 1e-300, 0.0):
+        assert np.isfinite(shortened(steps, typical)).all()
