@@ -303,11 +303,10 @@ class RecordSums:
         >>> counts.above.tolist(), counts.longer.tolist(), counts.records
         ([[1, 2], [1, 1]], [1], 2)
         """
-        columns = self._tile.width - 1
-        steps = [float(step) for step in self._tile.steps[:columns]]
+        tile = self._tile
+        steps = [float(step) for step in tile.steps[: tile.width - 1]]
         marks = np.array([[edge / step for edge in edges] for step in steps])
         lengths = np.array([(norm / steps[0]) ** 2 for norm in norms])
-        tile = self._tile
         values: CountAccumulator = self._pass(lambda device: CountAccumulator(tile, marks, lengths, device))
         return values.finish()
 
@@ -375,15 +374,21 @@ class CountAccumulator(Accumulator):
 
     def _of(self, xp: Any, tile: Any) -> Any:
         rows = tile[tile[:, -1] != 0]
-        above = [(rows[:, :-1] > self._placed(edge)).sum(0) for edge in self._edges.T]
         squares = (rows[:, : self.layout.features] ** 2).sum(1)
-        longer = (squares[:, None] > self._placed(self._norms)).sum(0)
-        return xp.concatenate([*above, longer, (rows[:, -1] != 0).sum().reshape(1)])
+        every = zip((*rows[:, :-1].T, squares), (*self._edges, self._norms), strict=True)
+        counts = [_above(xp, values, self._placed(edges)) for values, edges in every if len(edges)]
+        return xp.concatenate([*counts, (rows[:, -1] != 0).sum().reshape(1)])
 
     def finish(self) -> ValueCounts:
         """Return the counts of all rows so far."""
         counts, size = self.integers(), self._edges.size
-        return ValueCounts(counts[:size].reshape(self._edges.T.shape), counts[size:-1], int(counts[-1]))
+        return ValueCounts(counts[:size].reshape(self._edges.shape).T, counts[size:-1], int(counts[-1]))
+
+
+def _above(xp: Any, values: Any, edges: Any) -> Any:
+    """Count values above each edge: values in order are compared with few edges, not all values with all edges."""
+    ordered = np.sort(values) if xp is np else values.sort().values
+    return len(values) - xp.searchsorted(ordered, edges, side="right")
 
 
 def _scaled(integers: NDArray[Any], units: Any, shape: Any = None) -> ExactArray:

@@ -48,7 +48,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
     rounds are combined by empirical Bayes: the ridge penalty is chosen from released values. If the data show no
     signal, predictions are the centre.
 
-    `fit_data` reads files, folders, frames or dask collections five times and once per round. A list as its
+    `fit_data` reads files, folders, frames or dask collections seven times and once per round. A list as its
     `target` names several targets.
 
     Parameters

@@ -96,6 +96,16 @@ class TestCounts:
         assert (counts.histograms().sum(axis=1) == 500).all()
         assert counts.lengths().sum() == 500
 
+    def test_values_on_an_edge_are_not_above_it(self) -> None:
+        """Rows lie on a coarse grid, so many of them are equal to each other and to edges, and some are broken."""
+        x = np.random.default_rng(5).integers(-4, 5, (9_000, 2)) / 4.0  # more than one tile
+        edges, norms = [k / 4 for k in range(-4, 5)], [0.0, 0.25, 0.5, 1.0]
+        broken = np.r_[x, [[np.nan, 1.0]]]
+        counts = RecordSums(broken, row_norm_bound=2.0).value_counts(edges, norms=norms)
+        assert counts.above.tolist() == [(x > edge).sum(axis=0).tolist() for edge in edges]
+        assert counts.longer.tolist() == [int(((x**2).sum(axis=1) > norm**2).sum()) for norm in norms]
+        assert counts.records == 9_000
+
     def test_travel(self) -> None:
         from ndis.gram.sums import CountAccumulator
 

@@ -18,6 +18,7 @@ import pytest
 
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout, exact_gram, leverage, worst_row
+from ndis.gram.sums import RecordSums
 
 
 class Device(str):
@@ -231,3 +232,14 @@ def test_torch_itself_has_the_same_bits(options: dict[str, Any]) -> None:
             assert worst is not None
             assert on_host is not None
             assert worst.index == on_host.index
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: its own extra")
+def test_torch_itself_counts_the_same_values() -> None:
+    import torch
+
+    x = np.random.default_rng(5).integers(-4, 5, (2_000, 2)) / 4.0  # many values lie on edges
+    for device in ["cpu"] + (["cuda"] if torch.cuda.is_available() else []):
+        counts = RecordSums(x, row_norm_bound=2.0, device=device).value_counts([-0.5, 0.0, 0.75], norms=[0.5, 1.0])
+        assert counts.above.tolist() == [(x > edge).sum(axis=0).tolist() for edge in (-0.5, 0.0, 0.75)]
+        assert counts.longer.tolist() == [int(((x**2).sum(axis=1) > norm**2).sum()) for norm in (0.5, 1.0)]
