@@ -243,10 +243,7 @@ class Description:
         moments, (centre, scale) = self._moments, self._units
         chosen = [name for name in self._places if name != target] if on is None else list(on)
         wrong = [name for name in (*chosen, *(against or ())) if name not in self._places or name == target]
-        good, rule = (
-            target in self.plan.numbers and chosen and not wrong,
-            "be columns of the matrix, the target a number",
-        )
+        good, rule = target in self.plan.numbers and chosen and not wrong, "be columns of the matrix, target a number"
         require(good, "target and on", rule, repr(wrong or target))
         terms = [(name, label, i) for name in chosen for label, i in self._places[name][name in self.plan.hot :]]
         y, index, k = self._places[target][0][1], [i for _, _, i in terms], len(terms)
@@ -420,7 +417,8 @@ class Description:
             error = self._noise["quantiles"] * np.linalg.norm(fourth, axis=1) / unit
             excess[:D] += (kurtosis - excess[:D]) / (1.0 + error**2)
         excess = np.where(apart > 0.0, apart**2 / variances - 6.0, excess)  # a column may hold two values so far apart
-        return replace(plain, excess=np.maximum(excess / 3.0, -2.0 / 3.0), lost=lost, chances=np.append(chances, 0.0))
+        chances = np.append(chances, 0.0)[:, None]
+        return replace(plain, excess=np.maximum(excess, -2.0) / 3.0, lost=lost, chances=chances)
 
     @cached_property
     def _averaged(self) -> NoisyMoments:

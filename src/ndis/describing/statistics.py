@@ -118,8 +118,8 @@ class NoisyMoments:
         κ, a third of the excess kurtosis.
     lost : (laws, columns) array
         What clipping took from the sum of squares of every column, by each law that the longest rows may have.
-    chances : (laws,) array
-        The weights of these laws.
+    chances : (laws, columns) array, or (laws, 1)
+        The weights of these laws, for every column.
     own, seen : (columns,) arrays
         The share that the matrix has in every variance, and the noise of the variance over that of the matrix.
     """
@@ -146,28 +146,31 @@ class NoisyMoments:
         count = max(float(gram[-1, -1]), noise, constant**2) / constant**2 if records is None else records
         mean = gram[:-1, -1] / (constant * count)
         covariance = gram[:-1, :-1] / count - np.outer(mean, mean)
-        zeros = np.zeros(len(mean))
-        return cls(count, mean, covariance, noise, constant, zeros, zeros[None], np.ones(1), zeros + 1.0, zeros + 1.0)
+        zero, one = np.zeros((1, len(mean))), np.ones(len(mean))
+        return cls(count, mean, covariance, noise, constant, zero[0], zero, one[None], one, one)
 
     def with_variances(self, variances: Floats, errors: Floats) -> NoisyMoments:
         """Return the moments with variances of the first columns from elsewhere, with noise of their own, averaged in.
 
-        To those of the matrix comes what clipping took on average.
+        To those of the matrix comes what clipping took on average. How far both are apart tells which laws are likely:
+        given the law, the difference is what clipping took, with normal noise.
 
         >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
         >>> better = moments.with_variances(np.array([2.0]), np.array([0.01]))
         >>> better.covariance.tolist(), better.seen.round(3).tolist()  # half of each
         ([[1.5]], [0.707])
         """
-        k, noise = len(errors), self.noise / self.records
-        own, seen, covariance = self.own.copy(), self.seen.copy(), self.covariance.copy()
-        taken = self.chances @ self.lost
-        lost = self.lost - taken
-        own[:k] = errors**2 / (errors**2 + noise**2 + self.chances @ (lost[:, :k] / self.records) ** 2)
-        seen[:k] = np.hypot(own[:k], (1.0 - own[:k]) * errors / noise)
-        covariance[np.diag_indices_from(covariance)] += taken / self.records
-        covariance[range(k), range(k)] += (1.0 - own[:k]) * (variances - np.diagonal(covariance)[:k])
-        return replace(self, covariance=covariance, lost=lost * own, own=own, seen=seen)
+        more = (0, len(self.mean) - len(errors))
+        variances, errors = np.pad(variances, more), np.pad(errors, more, constant_values=1e9)  # the matrix alone tells
+        gap, noise = variances - np.diagonal(self.covariance), self.noise / self.records
+        apart = np.hypot(errors, noise)
+        unlike = np.where(self.chances > 0.0, ((gap - self.lost / self.records) / apart) ** 2 / 2.0, np.inf)
+        chances = self.chances * np.exp(unlike.min(axis=0) - unlike)
+        chances /= chances.sum(axis=0)
+        own, taken = (errors / apart) ** 2, (chances * self.lost).sum(axis=0)
+        seen = np.hypot(own, (1.0 - own) * errors / noise)
+        covariance = self.covariance + np.diag(own * taken / self.records + (1.0 - own) * gap)
+        return replace(self, covariance=covariance, lost=(self.lost - taken) * own, chances=chances, own=own, seen=seen)
 
     def error(self, gradients: Any, index: Any, *, kurtosis: bool = True) -> Floats:
         """Return the covariance of the errors of statistics with these gradients, in the columns `index` and a one.
@@ -196,7 +199,7 @@ class NoisyMoments:
         sampling = 2.0 * np.einsum("aij,bji->ab", product, product) * np.outer(grown, grown)
         sampling += np.diag(kappa * np.trace(product, axis1=1, axis2=2) ** 2)
         np.fill_diagonal(sampling, np.maximum(np.diagonal(sampling), 0.0))
-        taken = (self.chances @ self.lost[:, chosen] ** 2) ** 0.25
+        taken = (self.chances * self.lost**2).sum(axis=0)[chosen] ** 0.25
         bias = (np.abs(A[:, :m, :m]) * (_CROSSED + (1.0 - _CROSSED) * np.eye(m))) @ taken @ taken
         return np.asarray(self.noise**2 * released @ released.T + self.records * sampling + np.diag(bias**2))
 
@@ -207,7 +210,7 @@ class NoisyMoments:
         was lost. Its interval ends at quantiles of the mixture of all laws, and it covers if nothing more was lost.
 
         >>> moments = NoisyMoments.of(np.array([[500.0, 200.0], [200.0, 100.0]]), noise=1.0, constant=1.0)
-        >>> laws = replace(moments, lost=np.array([[0.0], [50.0]]), chances=np.array([0.5, 0.5]))
+        >>> laws = replace(moments, lost=np.array([[0.0], [50.0]]), chances=np.array([[0.5], [0.5]]))
         >>> [round(x, 2) for x in laws.product(0, 0, 2.0)]
         [1.0, 0.38, 0.75, 1.75]
         """
@@ -216,11 +219,11 @@ class NoisyMoments:
         value, error = float(self.covariance[i, j]), float(np.sqrt(self.error(gradient, [i, j])[0, 0]))
         if i != j:
             return value, error, value - z * error, value + z * error
-        shifts, beyond = self.lost[:, i] / self.records, float(ndtr(-z))
-        own = float(np.sqrt(np.maximum(error**2 - self.chances @ shifts**2, 0.0))) + 1e-300
+        shifts, chances, beyond = self.lost[:, i] / self.records, self.chances[:, i], float(ndtr(-z))
+        own = float(np.sqrt(np.maximum(error**2 - chances @ shifts**2, 0.0))) + 1e-300
         least = value + float(shifts.min())
         tried = np.linspace(least - 9.0 * own, value + float(shifts.max()) + 9.0 * own, 801)
-        held = ndtr((tried[:, None] - value - shifts) / own) @ self.chances
+        held = ndtr((tried[:, None] - value - shifts) / own) @ chances
         low, high = (float(np.interp(p, held, tried)) for p in (beyond, 1.0 - beyond))
         return least, error, max(min(low, least + own * float(ndtri(2.0 * beyond))), 0.0), max(high, 0.0)
 

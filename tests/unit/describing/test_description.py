@@ -282,7 +282,7 @@ def test_the_interval_of_a_variance_covers_by_the_laws_that_the_tail_may_have():
     for _ in range(1500):
         law, noise = int(rng.choice(3, p=chances)), rng.normal(0, error, 2)
         for which, each in ((law, noise[0]), (0, noise[1])):
-            known = replace(plain, covariance=plain.covariance + each, lost=lost, chances=chances)
+            known = replace(plain, covariance=plain.covariance + each, lost=lost, chances=chances[:, None])
             value, own, low, high = known.product(0, 0, 1.96)
             held.append(low <= 1.0 + lost[which, 0] / 100.0 <= high)
             lengths.append((high - low) / (2 * 1.96 * own))
@@ -290,6 +290,28 @@ def test_the_interval_of_a_variance_covers_by_the_laws_that_the_tail_may_have():
     assert 0.935 <= np.mean(held[::2]) <= 0.985
     assert 0.935 <= np.mean(held[1::2]) <= 0.995
     assert np.mean(lengths) < 0.9
+
+
+def test_two_releases_tell_what_clipping_took():
+    """The laws are weighed by how far the two variances of a number are apart, and the interval still covers."""
+    rng, chances, lost = np.random.default_rng(0), np.array([0.6, 0.3, 0.1]), np.array([[0.0], [30.0], [90.0]])
+    plain = NoisyMoments.of(np.diag([100.0, 100.0]), noise=5.0, constant=1.0)
+    held, errors = [], []
+    for _ in range(1500):
+        law, (first, second) = int(rng.choice(3, p=chances)), rng.normal(0, [0.1, 0.05])
+        truth = 1.0 + lost[law, 0] / 100.0
+        here = truth + rng.normal(0, truth * np.sqrt(0.02))  # of these 100 records
+        covariance = plain.covariance + (here - 1.0 - lost[law, 0] / 100.0 + second)
+        known = replace(plain, covariance=covariance, lost=lost, chances=chances[:, None])
+        told = known.with_variances(np.array([here + first]), np.array([0.1]))
+        _, _, low, high = told.product(0, 0, 1.96)
+        held.append(low <= truth <= high)
+        errors.append(told.covariance[0, 0] - here)
+        assert np.allclose(told.chances.sum(axis=0), 1.0)
+    assert 0.935 <= np.mean(held) <= 0.985
+    assert np.sqrt(np.mean(np.square(errors))) < 0.085  # 0.094 if the weights of the laws stay as they were
+    far = replace(plain, lost=np.array([[900.0], [0.0]]), chances=np.array([[1.0], [0.0]]))
+    assert far.with_variances(np.array([-1e6]), np.array([1e-3])).chances.tolist() == [[1.0], [0.0]]
 
 
 def test_the_histogram_of_a_number_tells_its_fourth_moment():
