@@ -122,9 +122,9 @@ class Store:
     @staticmethod
     def check_new(path: str | os.PathLike[str]) -> None:
         """Refuse a name at which no new file can be made."""
-        _refuse_network(Path(path))
         for one in (path, f"{path}-journal", f"{path}-wal"):  # SQLite would put an old journal into the new file
             check_file(one, name="path", new=True)
+        _refuse_network(Path(path))
 
     # ------------------------------------------------------------------ reading
 

@@ -119,3 +119,14 @@ def test_commands_answer_a_forged_ledger_in_words(words, forgery, tmp_path, monk
     answer = run("ledger", words[0], "x.db", *words[1:])
     assert answer.exit_code == 2
     assert "of the ledger cannot be read" in answer.output
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 5000, "", "nowhere/x.db"])
+def test_a_name_of_no_file_is_refused_in_words(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ledger = ndis.Ledger.create("x.db", **BUDGET, kind="shifts")
+    with pytest.raises(NdisError, match="path must"):
+        ndis.Ledger.create(path, **BUDGET, kind="shifts")
+    with pytest.raises(NdisError, match="path must"):
+        ledger.renew(path, **BUDGET, kind="shifts")
+    assert not ledger.renewed
