@@ -112,7 +112,7 @@ def to_matrix(columns, place, way):
 EVERY = {"list": (ANY, list)} | NUMPY | PANDAS | ARROW
 SOURCES = [(EVERY, lambda c, *_: (c, {})), (PANDAS, lambda c, *_: (pd.DataFrame(c), {})), (LINES, to_csv)]
 SOURCES += [(ARROW, to_arrow), (NUMPY, to_matrix)]
-WAYS = [(0, 10), ndis.data.schema.Number(-1e308, 1e307, degree=2, indicator=True), ["N", "S", "7", "\udcff"], bool]
+WAYS = [(0, 10), ndis.data.schema.Number(-1e36, 1e35, degree=2, indicator=True), ["N", "S", "7", "\udcff"], bool]
 WAYS += [["7", 2**53 + 1, "nan"], (dt.date(1, 1, 2), dt.date(2030, 1, 1))]
 ONE, learn, MODEL = {"epsilon": 1.0, "delta": 1e-6}, ndis.learn, ndis.learn.LinearModel
 GRAM = ndis.GramMechanism.calibrated(**ONE, row_norm_bound=1.0)

@@ -40,6 +40,9 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 _INSIDE = ("ndis", "sklearn", "opacus", "contextlib")  # what stands between a user's line and a warning
 
 
+WIDEST = 120  # binary exponent of public ranges and bounds: eighth powers, as errors of ratios have them, are floats
+
+
 def _brief(value: Any) -> str:
     text = np.array2string(np.asarray(value), threshold=6, precision=6, separator=", ").replace("\n", "")
     return text if len(text) <= 80 else text[:77] + "..."

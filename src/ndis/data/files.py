@@ -80,8 +80,10 @@ def _open_parquet(path: Path, where: str) -> _File:
     """Open a Parquet file by its footer; its columns are read page by page."""
     import pyarrow.parquet as pq
 
-    schema = pq.read_schema(path)
+    schema, leaves = pq.read_schema(path), plain_footer(path).schema
     names = check_names(schema.names, where)
+    paths = [leaves.column(i).path for i in range(len(leaves))]  # a reader takes a.b for the field b of a as well
+    require(len(set(paths)) == len(paths), "data", "have columns of different names, with those of fields", where)
 
     def blocks(wanted: Wanted, step: int) -> Blocks:
         """Give the wanted columns, a few rows of a row group at a time."""

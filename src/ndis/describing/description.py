@@ -88,6 +88,11 @@ def describe(
     return pay(budget, make, ledger=ledger, slot=slot, random_state=random_state)
 
 
+def _among(name: Any, names: Any) -> bool:
+    """Return whether a name, or a tuple of names, is one of some; it may be anything."""
+    return all(isinstance(one, str) for one in (name if isinstance(name, tuple) else (name,))) and name in names
+
+
 @dataclass(frozen=True, eq=False)
 class Description:
     """Hold one release and answer questions from it. No answer reads data, so none costs any budget.
@@ -168,7 +173,7 @@ class Description:
         """
         names, title = (rows, columns), f"{rows} by {columns}"
         for step in (1, -1):
-            if names[::step] in self.plan.groupings:
+            if _among(names[::step], self.plan.groupings):
                 place = self.plan.groupings.index(names[::step])
                 index = [label[::step] for label in self.plan.labels(names[::step])]
                 values = self.values[f"sums {place}"][:, 0]
@@ -241,10 +246,14 @@ class Description:
         level : float
         """
         moments, (centre, scale) = self._moments, self._units
-        chosen = [name for name in self._places if name != target] if on is None else list(on)
-        wrong = [name for name in (*chosen, *(against or ())) if name not in self._places or name == target]
-        good, rule = target in self.plan.numbers and chosen and not wrong, "be columns of the matrix, target a number"
-        require(good, "target and on", rule, repr(wrong or target))
+        target = str(target)
+        on = [name for name in self._places if name != target] if on is None else on
+        require(np.iterable(on), "on", "be a list of names", repr(on))
+        require(against is None or np.iterable(against), "against", "be a list of names", repr(against))
+        chosen, against = list(on), None if against is None else list(against)
+        wrong = [name for name in (*chosen, *(against or ())) if not _among(name, self._places) or name == target]
+        good, rule = _among(target, self.plan.numbers), "be columns of the matrix, the target a number"
+        require(good and chosen and not wrong, "target and on", rule, repr(wrong or target))
         terms = [(name, label, i) for name in chosen for label, i in self._places[name][name in self.plan.hot :]]
         y, index, k = self._places[target][0][1], [i for _, _, i in terms], len(terms)
         labels = [*((label,) for _, label, _ in terms), ("(intercept)",)]
@@ -295,7 +304,7 @@ class Description:
         self, name: str, probabilities: Sequence[float] = (0.25, 0.5, 0.75), level: float = 0.95
     ) -> StatisticTable:
         """Return a table of quantiles of a number, from its histogram. Intervals end at edges of bins."""
-        held = self.plan.quantiles and name in self.plan.numbers
+        held = self.plan.quantiles and _among(name, self.plan.numbers)
         require(held, "name", "be a number of a release with quantiles=True", repr(name))
         place, z = list(self.plan.numbers).index(name), quantile_of(level)
         noise, total_noise = self._noise["quantiles"], self._noise["sums 0"]
@@ -366,13 +375,13 @@ class Description:
 
     def _grouping(self, by: tuple[str, ...]) -> int:
         held = [one if len(one) > 1 else one[0] for one in self.plan.groupings if one]
-        good = by and by in self.plan.groupings
+        good = by and _among(by, self.plan.groupings)
         require(good, "by", f"be a grouping of the release, among {held}", repr(by), "groups= states them")
         return self.plan.groupings.index(by)
 
     def _mean(self, sums: Floats, grouping: int, name: str, level: float) -> tuple[float, ...]:
         """Return the mean of a number in its units, from the sums of one cell of a grouping."""
-        require(name in self.plan.numbers, "name", f"be a number, one of {list(self.plan.numbers)}", repr(name))
+        require(_among(name, self.plan.numbers), "name", f"be a number, one of {list(self.plan.numbers)}", repr(name))
         place, D, column = list(self.plan.numbers).index(name), len(self.plan.numbers), self.plan.numbers[name]
         absent = column.fill is None  # otherwise no cell is missing
         total, squares = sums[1 + D + place], sums[1 + 2 * D + place]
@@ -455,10 +464,10 @@ class Description:
         """Return, for every value of a category or boolean, the row whose product with a record is 1 or 0."""
         _, constant, weight = (self._moments, *self.values["matrix"].tolist())[1:]
         unit = np.eye(len(self.values["gram"]))
-        if name in self.plan.hot:
+        if _among(name, self.plan.hot):
             places = zip(self.plan.hot[name].values, self._places[name], strict=True)
             return {str(value): unit[i] / weight for value, (_, i) in places}
-        good = name in self.plan.listed and name in self.plan.numbers
+        good = _among(name, self.plan.listed) and name in self.plan.numbers
         require(good, "rows and columns", "be categories or booleans of the matrix", repr(name))
         i = self._places[name][0][1]
         true = unit[i] * self.values["spread"][i] / 2 + unit[-1] * (1.0 + self.values["centre"][i]) / (2 * constant)

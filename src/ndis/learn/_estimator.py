@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ndis._validate import STATE_A_BOUND, Floats, as_scalar, as_size, require, warn_caller
+from ndis._validate import STATE_A_BOUND, WIDEST, Floats, as_scalar, as_size, as_within, require, warn_caller
 from ndis.data import Rows, open_rows, open_table
 from ndis.data.memory import check_lengths, is_vector, no_list, target_table
 from ndis.data.opening import is_dask, is_paths, open_for
@@ -51,7 +51,7 @@ def stated_bound(name: str, value: Any, *, clipped: str = "rows", instead: str |
     beyond = f", and {clipped} beyond it are clipped" if clipped else ""
     remedy = STATE_A_BOUND + beyond + ("" if instead is None else f"; {instead}")
     require(real and 0 < value <= sys.float_info.max, name, "be a positive number", repr(value), remedy)
-    return float(value)
+    return as_within(name, float(value), WIDEST)
 
 
 def in_memory_only(name: str, data: Any) -> None:
@@ -132,7 +132,7 @@ class PrivateEstimator(SavedModel):
             The private targets or labels, one column for all but linear models. With a schema it may be left out if X
             has the target among its columns. Estimators that learn from rows only ignore it.
         """
-        public = self._check()
+        public = self._checked()
         rows, one = self._fitted_rows(X, y)
         self._learn(rows, public, one=one)
         return self
@@ -157,7 +157,7 @@ class PrivateEstimator(SavedModel):
         progress : bool, optional
             Show a progress bar for files; by default if standard error is a terminal.
         """
-        public = self._check(files=True)
+        public = self._checked(files=True)
         rows = self._opened(data, target=target, columns=columns, header=header, progress=progress)
         self._learn(rows, public, one=not isinstance(target, list | tuple))
         return self
@@ -176,6 +176,14 @@ class PrivateEstimator(SavedModel):
         return tags
 
     # ------------------------------------------------------------------ public parameters
+
+    def _checked(self, *, files: bool = False) -> Any:
+        """Check the parameters that are true or false by default, then all others; return the public numbers."""
+        for one in fields(self):
+            given = getattr(self, one.name)
+            good = not isinstance(one.default, bool) or isinstance(given, bool | np.bool_)
+            require(good, one.name, "be True or False", f"{given!r:.80}")
+        return self._check(files=files)
 
     def _budget(self) -> dict[str, float]:
         return {"epsilon": as_scalar("epsilon", self.epsilon), "delta": as_scalar("delta", self.delta)}

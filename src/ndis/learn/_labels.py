@@ -49,7 +49,7 @@ def label_codes(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float
 def stated_classes(classes: Any, *, several: bool = False) -> NDArray[Any]:
     """Check the stated classes: two different labels, or with ``several`` two or more, text or numbers; public."""
     sequence = isinstance(classes, Iterable) and not isinstance(classes, str | bytes)
-    given = [_key(c) for c in classes] if sequence else []
+    given = [_key(c) for c in classes] if sequence and getattr(classes, "shape", None) != () else []
     enough = len(given) == 2 or (several and len(given) > 2)
     if not enough or None in given or len(set(given)) < len(given):
         count = "two or more" if several else "two"

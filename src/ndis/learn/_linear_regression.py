@@ -139,7 +139,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
         if sample_weight is None:
             return super().fit(X, y)
         in_memory_only("sample_weight", sample_weight)
-        public, weight = self._check(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
+        public, weight = self._checked(), stated_bound("weight_bound", self.weight_bound, clipped="weights")
         rows, one = self._fitted_rows(X, y)
         ranges = self._public_ranges(targets=rows.widths[1])
         origins = ranges.origin, ranges.target_origin

@@ -164,8 +164,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             self._checked_rounds()
         elif adjacency != "add-remove":
             raise ParameterError("adjacency", f"be 'add-remove' with method={self.method!r}", repr(adjacency))
-        if self.intervals not in (True, False) or (self.intervals and not several):
-            raise ParameterError("intervals", "be True or False, and True only with method='rounds'", self.intervals)
+        require(several or not self.intervals, "intervals", "be True only with method='rounds'", self.intervals)
         if classes is not None or files:
             self.classes_ = stated_classes(classes, several=several)
             self._check_classes()

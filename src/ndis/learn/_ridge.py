@@ -133,7 +133,7 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
 def stated_records(estimator: Any) -> float | None:
     """Return the public number of records that an estimator was given, checked; None if there is none."""
     records = None if estimator.records is None else stated_bound("records", estimator.records, clipped="")
-    require(records is None or records >= 1, "records", "be at least 1", records)
+    require(records is None or 1 <= records <= 2**53, "records", "be from 1 to 2^53", records)
     return records
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ndis._exact import ExactArray, root_up
 from ndis._validate import Adjacency, Floats, as_adjacency, as_one_probability, as_scalar, require
-from ndis.data.opening import open_for
+from ndis.data.opening import is_dask, open_for
 from ndis.describing.release import summed
 from ndis.describing.statistics import quantile_of
 from ndis.describing.tables import StatisticTable
@@ -64,10 +64,9 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     1000
     """
     chance = as_one_probability("share", as_scalar("share", share))
-    sparse = type(data).__module__.startswith("scipy.")
-    rows = not isinstance(data, tuple) and (not sparse or data.format == "csr")  # SciPy checks no index of others
-    require(rows, "data", "be rows, in CSR if they are sparse", "a pair or another format")
-    columns = list(data.values()) if isinstance(data, Mapping) else [data]
+    columns = list(data.values()) if isinstance(data, Mapping) else [] if isinstance(data, tuple) else [data]
+    rows = columns and all(map(_is_held, columns))
+    require(rows, "data", "be rows in memory, in CSR if they are sparse", "a pair or another type")
     views = any(word in str(kind) for one in columns for kind in _types(one) for word in _UNTAKEN)
     require(not views, "data", "have columns of which pyarrow can choose rows", "views", "cast them to string first")
     sizes = {one.shape[0] if hasattr(one, "shape") else len(one) for one in columns}
@@ -79,6 +78,14 @@ def split_records(data: Any, share: float = 0.2, *, random_state: Any = None) ->
     if isinstance(data, Mapping):
         return dict(zip(data, fit, strict=True)), dict(zip(data, score, strict=True))
     return fit[0], score[0]
+
+
+def _is_held(records: Any) -> bool:
+    """Return whether rows or cells can be chosen one by one, by their type only."""
+    module = type(records).__module__.partition(".")[0]
+    if module in ("scipy", "pyarrow"):  # SciPy checks no index of other formats
+        return hasattr(records, "filter") if module == "pyarrow" else getattr(records, "format", None) == "csr"
+    return isinstance(records, list | tuple) or (not is_dask(records) and len(getattr(records, "shape", ())) > 0)
 
 
 def _types(records: Any) -> Any:

@@ -146,7 +146,10 @@ class _Filter:
         raise NotImplementedError  # each kind has its own
 
     def _left(self, totals: Totals) -> dict[str, Fraction]:
-        return {name: Fraction(self.units - int(totals[name], 16), 1 << UNIT_BITS) for name in self.sums}
+        left = {name: Fraction(self.units - int(totals[name], 16), 1 << UNIT_BITS) for name in self.sums}
+        if min(left.values()) < 0:
+            raise LedgerError("the ledger has spent more than its budget")
+        return left
 
 
 @dataclass(frozen=True)

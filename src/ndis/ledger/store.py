@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ndis._files import check_file, check_room, write_file
-from ndis._validate import require
+from ndis._validate import ADJACENCIES, require
 from ndis.errors import LedgerError
 
 FORMAT_VERSION = 1
@@ -122,9 +122,9 @@ class Store:
     @staticmethod
     def check_new(path: str | os.PathLike[str]) -> None:
         """Refuse a name at which no new file can be made."""
-        _refuse_network(Path(path))
         for one in (path, f"{path}-journal", f"{path}-wal"):  # SQLite would put an old journal into the new file
             check_file(one, name="path", new=True)
+        _refuse_network(Path(path))
 
     # ------------------------------------------------------------------ reading
 
@@ -143,19 +143,20 @@ class Store:
         row = connection.execute(f"SELECT {_COLUMNS} FROM entries ORDER BY number DESC LIMIT 1").fetchone()
         if row is None:
             return Entry(0, self.about["created"], "create", self.about, {}, "", self.root)
-        entry = _entry(row)
+        entry = _entry(row, self.about["kind"])
         if entry.digest != entry.expected_digest():
             raise LedgerError(f"entry {entry.number} of the ledger does not fit the chain: it was changed")
         return entry
 
     def entries(self) -> Iterator[Entry]:
         """Return all entries, in order."""
-        return map(_entry, self._rows(f"SELECT {_COLUMNS} FROM entries ORDER BY number"))
+        rows = self._rows(f"SELECT {_COLUMNS} FROM entries ORDER BY number")
+        return (_entry(row, self.about["kind"]) for row in rows)
 
     def entry(self, number: int) -> Entry | None:
         """Return one entry by its number."""
         rows = self._rows(f"SELECT {_COLUMNS} FROM entries WHERE number = ?", number)
-        return _entry(*rows) if rows else None
+        return _entry(rows[0], self.about["kind"]) if rows else None
 
     def profile(self, digest: str) -> str:
         """Return the JSON text of a profile by its digest."""
@@ -248,6 +249,7 @@ class Store:
             raise LedgerError(f"the ledger must have the tables of its format and nothing else; got {named}")
         rows = connection.execute("SELECT key, value FROM about")
         about = {key: _parsed(repr(key), value) for key, value in rows}
+        _parsed("the budget", _canonical(about), _ABOUT)
         if self.about and about != self.about:
             raise LedgerError(f"the file {str(self.path)!r} holds another ledger than the one that was opened")
         self.about = about
@@ -290,19 +292,58 @@ def _refuse_network(path: Path) -> None:
         raise LedgerError(f"the ledger {str(path)!r} is mounted without its folder, which has its journal; mount that")
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    number, time, action, content, totals, previous, digest = row
-    content, totals = (_parsed(f"entry {number}", text) for text in (content, totals))
+# ---------------------------------------------------------------------- the form of what is stored
+
+# A form is a pattern of texts, a tuple of forms of which one holds, a list with one form, a type, a check or a mapping.
+# It has forms of its keys, or under `str` one form of all values; further keys may be there. A key that may be left out
+# allows a tuple.
+_HEX, _DIGEST, _SOME = "[0-9a-f]+", "[0-9a-f]{64}", (int, type(None))
+_SLOTS = {str: {"profile": _DIGEST, "count": int}}
+_KINDS: dict[str, tuple[Any, Any]] = {  # what a ledger is made with, and what is spent
+    "plan": ({"slots": lambda given: given and _fits(given, _SLOTS)}, {"used": {str: int}, "failure": _HEX}),
+    "shifts": ({"units": _HEX}, {"spent": _HEX}),
+    "renyi": ({"units": _HEX, "order": lambda x: 1 < x <= 2**20}, {"remove": _HEX, "add": _HEX}),
+}
+_BUDGET = {"created": datetime.fromisoformat, "epsilon": lambda x: x >= 0.0, "delta": lambda x: 0 < x < 1}
+_PERIODS = [{**_BUDGET, "max_records": _SOME, "entry": int, "head": _DIGEST}]
+_MADE = {**_BUDGET, "adjacency": "|".join(ADJACENCIES), "data_name": str, "periods": (tuple, _PERIODS)}
+_ABOUT = tuple({**_MADE, "kind": kind, **made} for kind, (made, _) in _KINDS.items())
+_CLOSED = {"reservation": int}
+_CONTENTS: dict[str, Any] = {"commit": _CLOSED, "return": _CLOSED, "renew": {"opens": dict}}
+_CONTENTS["reserve"] = {"slot": (str, type(None)), "profile": str, "max_records": _SOME, "details": dict}
+
+
+def _fits(value: Any, form: Any) -> bool:
+    """Return whether a plain value has a form; a value of a wrong type may raise."""
+    if isinstance(form, str):
+        return re.fullmatch(form, value) is not None
+    if isinstance(form, tuple):
+        return any(_fits(value, one) for one in form)
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_fits(one, *form) for one in value)
+    if isinstance(form, dict):
+        keys = value if str in form else form
+        return isinstance(value, dict) and all(_fits(value.get(k, ()), form.get(str) or form[k]) for k in keys)
+    return type(value) is form if isinstance(form, type) else bool(form(value))
+
+
+def _entry(row: tuple[Any, ...], kind: str) -> Entry:
+    number, time, action, *texts, previous, digest = row
+    spent = {"spent": _KINDS[kind][1], "max_records": _SOME, "renewed": (tuple, {"root": {"created": str}})}
+    forms = _CONTENTS.get(action, ()), spent
+    content, totals = (_parsed(f"entry {number}", *each) for each in zip(texts, forms, strict=True))
     return Entry(number, str(time), str(action), content, totals, str(previous), str(digest))
 
 
-def _parsed(name: str, text: Any) -> Any:
+def _parsed(name: str, text: Any, form: Any = None) -> Any:
     """Return the value of a JSON text, which must be the one that is hashed: no key twice, no other order."""
     try:
         value = json.loads(text)
-        canonical = _canonical(value)
+        canonical, fits = _canonical(value), form is None or _fits(value, form)
     except (ValueError, TypeError, RecursionError) as error:
         raise LedgerError(f"{name} of the ledger cannot be read") from error
+    if not fits:
+        raise LedgerError(f"{name} of the ledger cannot be read: it has not the form of its kind")
     if canonical != text:
         raise LedgerError(f"{name} of the ledger does not fit the chain: it is not written as its digest reads it")
     return value

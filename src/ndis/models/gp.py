@@ -127,7 +127,7 @@ class GaussianProcess:
         require(within, "query", rule, "another", "state a larger bound")
         points.setflags(write=False)
         object.__setattr__(self, "query", points)
-        rule = f"exceed the allowance for kernel errors, {float(self._allowance)!r}"
+        rule = f"exceed the allowance for kernel errors, {float(min(self._allowance, Fraction(2**1000)))!r}"
         require(self._allowance < Fraction(self.noise_variance), "noise_variance", rule, self.noise_variance)
         for point, variance in zip(points, np.diag(self._prior).tolist(), strict=True):
             if not 0 <= variance <= self._largest:

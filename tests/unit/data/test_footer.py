@@ -155,3 +155,15 @@ def test_no_cell_is_taken_for_the_declared_types(tmp_path: Path) -> None:
         assert file.read().to_pydict() == {"region": ["north"], "bytes": [cell], "ARROW:schema": [1.5]}
         assert file.schema_arrow.types == [pa.string(), pa.binary(), pa.float64()]
     assert plain_footer(path).metadata.keys() == {b"other:schema"}
+
+
+def test_a_column_that_has_the_name_of_a_field_is_refused(tmp_path):
+    """A reader takes both for a.b, so how long texts of one are would decide how the other one is read."""
+    text, field = pa.array(["x", "y"]), pa.array([{"b": "long"}, {"b": "longer"}])
+    pq.write_table(pa.table({"a.b": text, "a": field}), tmp_path / "both.parquet")
+    with pytest.raises(ParameterError, match="data must have columns of different names, with those of fields"):
+        open_table(tmp_path / "both.parquet")
+    pq.write_table(pa.table({"a.c": text, "a": field}), tmp_path / "other.parquet")
+    schema = Schema({"a.c": ["x", "y"]})
+    (rows,) = open_table(tmp_path / "other.parquet").encoded(schema).matrix().arrays()
+    assert rows.tolist() == [[1.0, 0.0], [0.0, 1.0]]

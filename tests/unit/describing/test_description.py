@@ -336,3 +336,23 @@ def test_every_level_has_an_interval_of_a_quantile(d):
         ((value, _, low, high),) = d.quantiles("stay", [0.5], level=level).rows()
         assert low < high
         assert np.isfinite(value)
+
+
+@pytest.mark.parametrize("name", [5, None, ["age"], {"age"}, b"age", np.array(["age", "stay"]), object(), "no"])
+def test_names_of_any_type_are_refused_in_words(d, name):
+    asked = (
+        lambda: d.quantiles(name), lambda: d.groups(name), lambda: d.table(name, "ward"), lambda: d.table("ward", name),
+        lambda: d.compare(name, by="ward"), lambda: d.compare("age", by=name), lambda: d.regress(name),
+        lambda: d.regress("life", on=[name]), lambda: d.regress("life", on=["age"], against=[name]),
+        *([lambda: d.regress("life", on=name)] if name is not None and not isinstance(name, list | set) else []),
+    )  # fmt: skip
+    for ask in asked[: 9 if isinstance(name, np.ndarray) else None]:
+        with pytest.raises(ParameterError):
+            ask()
+
+
+def test_a_list_of_names_is_read_once(d):
+    names = ["age", "stay"]
+    tables = [d.regress("life", on=each, against=(x for x in names[:1])) for each in (names, iter(names))]
+    assert tables[0].notes == tables[1].notes
+    assert "without stay: F" in str(tables[0].notes)

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 import ndis
 from ndis.errors import ParameterError
@@ -146,9 +147,9 @@ def test_a_split_changes_no_cell_of_another_record(extra):
 
 
 def test_a_score_does_not_warn_by_value(recwarn):
-    schema = ndis.Schema({"x": (-8e307, 8e307)}, target=("y", -1, 1))
-    for cell in (0.0, 8e307, -8e307):
-        score_privately(LinearModel({"x": 3.0}, 0.0, schema, {}), {"x": [cell], "y": [0.5]}, epsilon=1.0, delta=1e-6)
+    schema = ndis.Schema({"x": (-1e36, 1e36)}, target=("y", -1, 1))
+    for cell in (0.0, 1e36, -1e36):
+        score_privately(LinearModel({"x": 3e300}, 0.0, schema, {}), {"x": [cell], "y": [0.5]}, epsilon=1.0, delta=1e-6)
     assert not recwarn.list
 
 
@@ -199,3 +200,20 @@ def test_a_score_without_noise_warns_whatever_the_rows(model):
         warnings.simplefilter("always")
         model.score(x, y, public=True)
     assert not none
+
+
+def test_a_split_takes_rows_in_memory_only(tmp_path):
+    pd, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    frame = pd.DataFrame({"age": np.arange(50.0), "shape": 1})
+    lazy = dask.from_pandas(frame, 2)
+    for wrong in (
+        lazy, {"age": lazy["age"]}, "rows.csv", b"x", tmp_path, 5, None, np.array(5), {}, {"age": 5}, {"age": "texts"},
+        range(4), iter([1]), pa.scalar(3), pl.from_pandas(frame).lazy(), scipy.sparse.coo_array(np.eye(2)),
+    ):  # fmt: skip
+        with pytest.raises(ParameterError, match="data must be rows in memory"):
+            split_records(wrong)
+    table = pa.table(frame)
+    for given in (frame, frame["age"], table, table["age"], table["age"].chunk(0), pl.from_pandas(frame), [1, 2, 3]):
+        fit, held = split_records(given, 0.5)
+        assert (type(fit), len(fit) + len(held)) == (type(given), len(given))

@@ -248,7 +248,7 @@ class TestIntervals:
             model(intervals=True).fit(*records)
         with pytest.raises(ParameterError, match=r"^classes must be two with intervals=True"):
             model(intervals=True, classes=("no", "perhaps", "yes")).fit_data(records[0], target=1)
-        with pytest.raises(ParameterError, match=r"^intervals must be True or False"):
+        with pytest.raises(ParameterError, match=r"^intervals must be True only"):
             model(intervals=True, method="mean").fit(*binary)
         with pytest.raises(ParameterError, match=r"^intervals must be True before the fit"):
             model().fit(*binary).coef_interval()

@@ -166,7 +166,8 @@ def test_a_ledger_that_was_changed_is_not_renewed(plan, tmp_path):
 
 def test_a_second_closing_entry_is_found(plan, tmp_path):
     plan.renew(tmp_path / "2.db", **NEXT)
-    plan._store.append("renew", {"opens": "x"}, lambda before: {**before.totals, "renewed": "x"})
+    opens = {"opens": {"root": {"created": "x"}}}
+    plan._store.append("renew", opens, lambda before: {**before.totals, "renewed": opens["opens"]})
     with pytest.raises(ndis.LedgerError, match="renewed once"):
         plan.verify()
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ndis._validate import as_scalar, require
+from ndis._validate import WIDEST, as_scalar, require
 from ndis.data.cells import MISSING, READ, UNKNOWN, Cells, Floats, day_number, days, numbers, text_of, truths, words
 from ndis.errors import ParameterError
 
@@ -77,8 +77,9 @@ class _Range(_AnyColumn):
         for name in ("low", "high") if self.fill is None else ("low", "high", "fill"):
             object.__setattr__(self, name, self._checked(name, getattr(self, name)))
         low, high, fill = self._ends
-        if not low < high or not math.isfinite(high - low) or not self.half_width > 0:
-            raise ParameterError("low", "be below high", f"{low!r} and {high!r}")
+        require(low < high, "low", "be below high", f"{low!r} and {high!r}")
+        good = max(-low, high) <= 2.0**WIDEST and self.half_width >= 2.0**-WIDEST
+        require(good, "low", f"be as far from high as 2^{1 - WIDEST}, both within ±2^{WIDEST}", f"{low!r} and {high!r}")
         require(fill is None or low <= fill <= high, "fill", f"lie between {low!r} and {high!r}", fill)
 
     def _checked(self, name: str, value: Any) -> Any:

@@ -193,7 +193,7 @@ class TestSchema:
     def test_toml_goes_there_and_back(self, tmp_path: Path) -> None:
         schema = Schema(
             {
-                'a "quoted" näme': Number(-1e-300, 1e300, fill=0.5),
+                'a "quoted" näme': Number(-1e-36, 1e36, fill=0.5),
                 "b": Category(("x", 'y"', 3, True), fill=3),
                 "c": Boolean(fill=False),
                 "d": Date(date(2020, 1, 1), datetime(2021, 1, 1, 12, tzinfo=UTC)),
