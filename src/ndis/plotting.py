@@ -113,6 +113,7 @@ def plot_epochs(
     colour = _COLOURS[len(ax.get_lines()) % len(_COLOURS)]
     ax.plot(epochs, epsilons, color=colour, linewidth=2.0, label=label or f"δ = {delta:g}")
     ax.set_xlim(0.0, max(epochs))
+    ax.autoscale(axis="y")  # lines that were there count too
     ax.set_ylim(0.0, None)
     ax.set(xlabel="epochs", ylabel="ε")
     _plain(ax)

@@ -10,7 +10,7 @@ import pytest
 from helpers.sketches import TESTED
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
-from ndis.plotting import epsilon_grid, plot_profile
+from ndis.plotting import epsilon_grid, plot_epochs, plot_profile
 from ndis.profile import PrivacyProfile
 
 WIDE = GaussianPair.from_ratios(2.0)
@@ -112,3 +112,11 @@ class TestPlot:
 
 def test_the_picture_spans_the_profile_without_its_failure_probability():
     assert epsilon_grid(TESTED.profile())[-1] > TESTED.profile().epsilon(TESTED.target_delta)
+
+
+def test_a_higher_line_of_epochs_is_seen() -> None:
+    """The first line chose the height of the picture, and a later one was drawn above it."""
+    ax = plot_epochs([1, 2], [0.5, 0.7], delta=1e-5)
+    plot_epochs([1, 2], [5.0, 9.0], delta=1e-5, ax=ax)
+    assert ax.get_ylim()[0] == 0.0
+    assert 9.0 < ax.get_ylim()[1] < 11.0

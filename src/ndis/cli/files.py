@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ndis.profile import PrivacyProfile
 
 _MOST_BYTES = 1 << 30  # a covariance of 11 585 dimensions; these commands cannot factor larger ones
-_BY_ORDER = "note: without --header every line of a CSV file is a record, and its columns are known by their order"
 _NOTES = {
     True: "note: in CSV a cell that is not a number empties its whole row; name the numeric columns with --columns",
     False: "note: without --header every line of a CSV file is a record and --columns names all its columns, in order",
@@ -84,8 +83,8 @@ def npz_arrays(content: bytes) -> dict[str, Any]:
 def table_options(data: Any, given: Mapping[str, Any], *, targets: Any = (), note: bool = True) -> dict[str, Any]:
     """Return `columns`, `targets`, `header` and `schema` of a command as the library takes them for these data.
 
-    A CSV file needs a header or the names of all its columns; with a schema, its order is enough. If the schema has no
-    target, `targets` makes one of its columns the target. A word that is no name of a column may be its number.
+    A CSV file needs a header or the names of all its columns: a forgotten --header must not spend. If the schema has
+    no target, `targets` makes one of its columns the target. A word that is no name of a column may be its number.
     """
     columns, header = given.get("columns", ()), given.get("header", False)
     if given.get("schema") is not None:
@@ -104,13 +103,15 @@ def table_options(data: Any, given: Mapping[str, Any], *, targets: Any = (), not
 
 
 def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path) -> dict[str, Any]:
-    """Return the arguments for data with a schema; CSV columns without names are those of the schema, in order."""
+    """Return the arguments for data with a schema; a CSV file has a header, or the names of its columns are given."""
     from ndis.data.paths import files_of, kind_of_files
 
     schema, names = read_schema(file), names_of(columns)
     if isinstance(data, Path) and not header and kind_of_files(files_of(data)) == "csv":
-        click.echo(_BY_ORDER, err=True)
-        names = names or [*schema.columns, *([] if schema.target_name is None else [schema.target_name])]
+        every = ",".join([*schema.columns, *([] if schema.target_name is None else [schema.target_name])])
+        remedy = f"for lines in the order of the schema: --columns '{every}'"
+        if names is None:
+            raise ParameterError("a CSV file", "have --header, or --columns that names its columns", "neither", remedy)
     target, *more = (targets if isinstance(targets, list | tuple) else [targets]) or [None]
     if more:
         raise ParameterError("targets", "be one column with a schema", ", ".join(map(str, targets)))

@@ -10,25 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers.command import fine as works
-from helpers.command import run
+import ndis
+from helpers.command import fine, run
 from helpers.places import ROOT
 from ndis.mechanisms.releases import ProjectionRelease
 from ndis.schema import Schema
 
 pd = pytest.importorskip("pandas")
 BUDGET = ("--epsilon", 20, "--delta", 1e-3)
+PLAIN = ("plain.csv", "--columns", "age,region,spend")
 SCHEMA = Schema({"age": (18, 90), "region": ["N", "S"]}, target=("spend", 0, 5_000))
-
-
-NOTE = "note: without --header every line of a CSV file is a record, and its columns are known by their order\n"
-
-
-def fine(*args: object) -> str:
-    """The output of a command that works, and says nothing but the note about a CSV file without a header."""
-    csv = any(str(arg).endswith(".csv") for arg in args)
-    by_order = csv and "--header" not in args and bool({"--schema", "check"} & set(args))
-    return works(*args, note=NOTE if by_order else "")
 
 
 def refused(*args: object) -> str:
@@ -112,7 +103,7 @@ class TestCheck:
         assert "3 encoded columns: age, region=N, region=S" in fine("schema", "check", "s.toml", "t.parquet")
         found = json.loads(fine("schema", "check", "s.toml", "t.csv", "--header", "--json"))
         assert found["target"] == "spend"
-        assert fine("schema", "check", "s.toml", "plain.csv")
+        assert fine("schema", "check", "s.toml", *PLAIN)
 
     def test_does_not_fit(self, place: Path) -> None:
         Schema({"region": (0, 1)}).to_toml("wrong.toml")
@@ -124,7 +115,16 @@ class TestCheck:
 
 
 class TestCommands:
-    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
+    @pytest.mark.parametrize("command", [("regress",), ("sketch", "--sketch-size", 40), ("describe",)])
+    def test_a_forgotten_header_spends_nothing(self, place: Path, command: tuple[object, ...]) -> None:
+        """Each line was a record whose cells were taken in another order, and the ledger paid for that."""
+        ledger = ndis.Ledger.create("v.ledger", epsilon=40, delta=1e-2, kind="shifts")
+        said = refused(*command, "t.csv", "--schema", "s.toml", *BUDGET, "--ledger", "v.ledger", "-o", "out.html")
+        assert said.startswith("a CSV file must have --header, or --columns that names its columns; got neither")
+        assert said.endswith("--columns 'age,region,spend'")
+        assert ledger.history() == []
+
+    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), PLAIN])
     def test_regress(self, place: Path, data: tuple[str, ...]) -> None:
         sketch = ("regress", *data, "--schema", "s.toml", *BUDGET, "--method", "sketch")
         found = json.loads(fine(*sketch, "--json", "-o", "fit.json"))
@@ -136,7 +136,7 @@ class TestCommands:
         again = refused("regress", *data, "--schema", "s.toml", *BUDGET, "-o", "fit.json")
         assert again.startswith("-o must be a new file; got 'fit.json', which exists")
 
-    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
+    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), PLAIN])
     def test_regress_in_rounds_with_intervals(self, place: Path, data: tuple[str, ...]) -> None:
         rounds = ("regress", *data, "--schema", "s.toml", *BUDGET)  # the default
         found = json.loads(fine(*rounds, "--json"))
@@ -162,7 +162,9 @@ class TestCommands:
         assert "region=S" in table
         assert refused(*rounds, "--alpha", 1).startswith("--alpha must be left out with --method rounds; got 1.0")
 
-    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("turned.csv",)])
+    @pytest.mark.parametrize(
+        "data", [("t.csv", "--header"), ("t.parquet",), ("turned.csv", "--columns", "spend,age,region")]
+    )
     def test_a_template_without_a_target(self, place: Path, data: tuple[str, ...]) -> None:
         """Every column of the template is filled in; --target says which of them is the target."""
         pd.read_csv("t.csv")[["spend", "age", "region"]].to_csv("turned.csv", index=False, header=False)
@@ -181,7 +183,7 @@ class TestCommands:
         assert release.names == ("age", "region=N", "region=S", "spend")
         assert Schema.from_receipt(release.receipt).target_name == "spend"
 
-    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), ("plain.csv",)])
+    @pytest.mark.parametrize("data", [("t.csv", "--header"), ("t.parquet",), PLAIN])
     def test_sketch(self, place: Path, data: tuple[str, ...]) -> None:
         fine("sketch", *data, "--schema", "s.toml", *BUDGET, "--sketch-size", 40, "-o", "out")
         release = ProjectionRelease.load("out")

@@ -1,9 +1,8 @@
-"""What docs/command-line.md prints is what the commands print."""
+"""The files that docs/command-line.md shows work."""
 
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,6 @@ from helpers.command import fine, run
 from helpers.places import ROOT
 
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?")
-
-
-def output_after(words: str) -> str:
-    """The next block of output in the page."""
-    return PAGE[PAGE.index(words) :].split("```text\n", 1)[1].split("```", 1)[0]
 
 
 def blocks(kind: str) -> list[str]:
@@ -34,16 +27,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("gaussians.json").write_text(pair[1])
     Path("claim.toml").write_text(blocks("toml")[0])
     return tmp_path
-
-
-@pytest.mark.parametrize(
-    "command", ["ndis delta   --ratio 2 --epsilon 0,1,2", "ndis audit claim.toml --report audit.html"]
-)
-def test_printed_figures(command: str, place: Path) -> None:
-    shown, printed = output_after(command), fine(*shlex.split(command)[1:])
-    assert NUMBER.sub("#", shown).split() == NUMBER.sub("#", printed).split()
-    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (shown, printed)]
-    assert numbers[0] == pytest.approx(numbers[1], rel=1e-13)
 
 
 def test_claim_files(place: Path) -> None:
