@@ -190,6 +190,8 @@ def _stand_ins(parts: Parts, mass: float) -> tuple[Parts, Parts, Ball]:
         stay = arb(1)
         for law, n in parts:
             high = low = law
+            if not law.quick:
+                raise PrecisionError("discrete stand-ins of a step would take too long")
             if not isinstance(law, PlainBalls):
                 curve = profile(law, places=_PLACES, mass=mass)
                 high, infinite = dominating(curve)

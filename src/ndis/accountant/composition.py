@@ -39,7 +39,8 @@ _ZERO = -745.2  # δ below this log is the float 0
 _NOTHING = 1e15  # −log δ above this is not computed
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
-_LEAST_LOG_SHARE = -250.0  # the same for epochs of allocation, which have no other certificate
+_LEAST_LOG_SHARE = -250.0  # the same for epochs of allocation
+_FAR, _LEFT = -60.0, 2.5  # below this log of the share and with a saddle this far left, own moments are quicker
 _GUESSES = 5  # a reflected certificate guesses the size of δ so often
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _ONE_STEP_BITS = 256
@@ -96,7 +97,7 @@ class Composition:
 
     @cached_property
     def _has_epochs(self) -> bool:
-        """True if a law is an epoch of allocation, which has moments in balls only in the add order."""
+        """True if a law is an epoch of allocation, whose moments in balls are quicker in the add order."""
         return any(isinstance(law, Allocation) for law, _ in self.parts)
 
     def log_delta(self, epsilon: Floats, floor: float = -math.inf) -> Floats:
@@ -168,7 +169,7 @@ class Composition:
         """δ(ε) = e^ε δ'(−ε) − (e^ε − 1) from a certificate of the add order, which is quick; None if δ is too small.
 
         The moments of the add order do not explode, so that its sum is short even for few steps at a small rate. A mean
-        shift is the same pair in both orders. Epochs of allocation have no other certificate.
+        shift is the same pair in both orders. Where e^ε is too large for that, epochs of allocation take their own sum.
         """
         if self.order != "remove" or not (self._has_epochs or (self.same_pair and epsilon >= 0.0)):
             return None
@@ -182,6 +183,9 @@ class Composition:
             log_delta = find_saddle(self.floats, self.floats.mean - epsilon)[3] - 4.0
             if not log_delta > -math.inf:  # not even its size is known
                 return None
+        if log_delta - epsilon < _FAR and find_saddle(self.floats, self.floats.mean - epsilon)[0] < _LEFT:
+            with suppress(PrecisionError):
+                return self.certifier.enclose(epsilon, relative_width)
         grown = math.expm1(min(epsilon, 700.0))
         other = Certifier(lambda: [(law.reversed().enclosed(), n) for law, n in self.parts])
         for _ in range(_GUESSES):

@@ -161,10 +161,12 @@ class BallLaw:
     Attributes
     ----------
     limit : float
-        M(c) is finite for 0 ≤ c < limit, rounded down; may be inf.
+        M(c) is known for 0 ≤ c < limit, rounded down; may be inf.
+    quick : bool
+        Whether a profile of hundreds of places is a matter of seconds.
     """
 
-    limit = math.inf
+    limit, quick = math.inf, True
 
     def _refuse(self, *_: object) -> NoReturn:
         raise PrecisionError("a law of the composition has no sum of moments, or no closed form")

@@ -28,13 +28,12 @@ import numpy as np
 from flint import arb
 from numpy.typing import NDArray
 
-from ndis._balls import Ball
 from ndis._search import quiet
 from ndis._validate import Adjacency, Floats, Order, as_count, as_within, require
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity, kept
-from ndis.accountant.laws.allocation_balls import AllocationBalls, EpochBalls
+from ndis.accountant.laws.allocation_balls import AllocationBalls
 from ndis.accountant.laws.mixture import complex_log1p
 from ndis.errors import PrecisionError
 
@@ -192,23 +191,15 @@ class Allocation(Law):
         return Allocation(self.step, "add" if self.remove else "remove")
 
     def enclosed(self) -> BallLaw:
-        """Return the law in balls. It has moments in the add order only."""
+        """Return the law in balls."""
         passes, noise = self.step.passes, self.step.noise_multiplier
-
-        def shift() -> Ball:
-            return arb(passes).sqrt() / arb(noise)
-
-        return (
-            EpochBalls(shift, self.bins, remove=True)
-            if self.remove
-            else AllocationBalls(shift, self.bins, self._log_moment)
-        )
+        return AllocationBalls(lambda: arb(passes).sqrt() / arb(noise), self.bins, self._log_moment, remove=self.remove)
 
     def _log_moment(self, c: float) -> float:
         loss, log_p, _ = self._tilted(1.0)
         terms = log_p + c * loss
         if max(terms[0], terms[-1]) > terms.max() - 10.0:  # the table ends too early; take a bound
-            return 0.5 * c * self.shift**2 * (1.0 + c / self.bins)
+            return 0.5 * c * self.shift**2 * (1.0 + (c if self.remove else c / self.bins))  # E W^{1+c} ≤ E X^{1+c}
         return float(np.logaddexp.reduce(terms))
 
     def log_delta(self, epsilon: float) -> tuple[float, float]:

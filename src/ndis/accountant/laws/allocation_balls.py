@@ -1,22 +1,23 @@
-"""One epoch of random allocation has a δ that this module encloses, and moments on a line in the add order.
+"""One epoch of random allocation has a δ and moments on a line that this module encloses, in both orders.
 
-W is the mean of t independent X = e^{μg − μ²/2} with normal g, and M(s) = E W^{−s} for Re s = c > 0. For Re s > −1
+W is the mean of t independent X = e^{μg − μ²/2} with normal g. For a whole j ≥ 1, a > 0 and s = a + iy
 
-    Γ(1+s) M(s) = ∫ z^s ψ(z) dz,      ψ(z) = E W e^{−zW} = φ(z/t)^{t−1} φ₁(z/t),
-    φ(z) = E e^{−zX},   φ₁(z) = E X e^{−zX},
+    Γ(s) E W^{j−s} = ∫ z^{s−1} ψ(z) dz,      ψ(z) = E Wʲ e^{−zW},
 
-over any ray z = e^{u + iα} on which ψ falls. It is a trapezoid rule in u: one table of ψ serves all s of a block.
+over any ray z = e^{u + iα} on which ψ falls. It is a trapezoid rule in u: one table of ψ serves all s of a block. The
+add order takes M(c + iy) = E W^{−c−iy} with j = 1 and a = 1 + c. The remove order takes the conjugate of
+M(c + iy) = E W^{1+c+iy} with a = j − 1 − c. ψ comes from powers of the series with terms ζⁱ E Xⁱ e^{−ζX}, ζ = z/t.
 
 **A turn of all g (thm:allocation-factor).** Move every g to g − iβ/μ. W becomes W e^{−iβ}, and the normal densities
 have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − β| < π/2
 
-    |ψ(re^{iα})| ≤ e^{tβ²/2μ²} E W e^{−r cos(α−β) W},
-    ∫ |z^s ψ| du ≤ B(α, y) Γ(1+c) M(c),      B(α, y) = e^{−αy + tβ²/2μ²} cos(α−β)^{−1−c}      at s = c + iy.
+    |ψ(re^{iα})| ≤ e^{tβ²/2μ²} E Wʲ e^{−r cos(α−β) W},
+    ∫ |z^s ψ| du ≤ B(α, y) Γ(a) M(c),      B(α, y) = e^{−αy + tβ²/2μ²} cos(α−β)^{−a}      at s = a + iy.
 
 **Errors of the outer rule.** A step h and a strip of half the width d give at most
-(B(α+d, y) + B(α−d, y)) Γ(1+c) M(c)/(e^{2πd/h} − 1). At α = y = 0 this encloses M(c) itself. Terms below u₀ are at most
-e^{(1+c)u − αy}, because E W = 1. Terms above u₁ fall like a power: w e^{−v} ≤ (b/e)^b v^{−b} w, and
-E W^{1−b} ≤ e^{(b−1)²μ²/2t + (b−1)μ²/2} for b ≥ 1, because W is at least the geometric mean of the X.
+(B(α+d, y) + B(α−d, y)) Γ(a) M(c)/(e^{2πd/h} − 1). At α = y = 0 this encloses M(c) itself. The terms beyond u₀ and u₁
+fall like r^{a−b}, because r^b w^j e^{−rw} ≤ (b/e)^b w^{j−b}. E W^p is at most e^{p(p−1)μ²/2} for p ≥ 1, 1 for p from 0
+to 1, and e^{p²μ²/2t − pμ²/2} for p ≤ 0, because W is at least the geometric mean of the X.
 
 **One epoch (thm:allocation-epoch).** E (k − W)₊ is an integral of e^{kz} φ(z/t)^t z⁻² over one hyperbola, in both
 orders. It needs no moments. Values of φ at real places bound the integrand on the edges of a strip, which gives the
@@ -24,9 +25,6 @@ error.
 
 **Ceiling.** log W is the sum of log W⊥ and of μ times the mean of all g, which is normal with variance 1/t and
 independent of it. So |M(c + iy)| ≤ e^{−μ²y²/2t} M(c).
-
-The remove order has no moments here. Compositions of several epochs take its δ from the add order, by the reversal
-identity.
 """
 
 from __future__ import annotations
@@ -45,16 +43,17 @@ from ndis._balls import Ball, precision
 from ndis._search import quiet
 from ndis._validate import Floats
 from ndis.accountant.laws import BallLaw, kept
-from ndis.accountant.laws.lognormal import MOST_NODES, Laplace, disc, transform
+from ndis.accountant.laws.lognormal import MOST_NODES, MOST_POWER, Laplace, disc, transform
 from ndis.errors import PrecisionError
 
 _MOST_TERMS = 4_000  # one rule has no more
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
+_SLACK = 20.0  # log units given up for a wide strip
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
 _LADDER = (64.0, 112.0, 160.0, 256.0)
 _FINE = 2.0**-50  # relative error of a δ
-_PLAN_BITS = 64
+_PLAN_BITS, _MORE_BITS = 64, 64  # exponents take some away
 _HALF_ANGLES = np.geomspace(0.7, 0.003, 12)
 _CROSSINGS = np.geomspace(0.3, 3000.0, 30)
 _LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 20), np.linspace(0.32, 1.0, 40)])
@@ -86,8 +85,8 @@ class _Contour(NamedTuple):
     nodes: int
 
 
-class EpochBalls(BallLaw):
-    """Enclose the δ of one epoch.
+class AllocationBalls(BallLaw):
+    """Enclose the δ and the moments of one epoch at the working precision.
 
     Parameters
     ----------
@@ -95,18 +94,28 @@ class EpochBalls(BallLaw):
         Returns μ > 0 as a ball at the working precision, which differs from sum to sum.
     bins : int
         t.
+    log_moment : callable
+        log M(c) in floats.
     remove : bool
         Whether the record is there in the first law.
 
     Examples
     --------
-    >>> round(float(EpochBalls(lambda: arb(1), 10, remove=True).delta(0.5).log()), 9)
+    >>> epoch = AllocationBalls(lambda: arb(1), 10, lambda c: 0.3, remove=True)
+    >>> round(float(epoch.delta(0.5).log()), 9)
     -3.617476201
+    >>> epoch.ceiling(1.0, 2.0, 20.0) < 2 * arb(-0.2).exp()
+    True
     """
 
-    def __init__(self, exact_shift: Callable[[], Ball], bins: int, *, remove: bool) -> None:
-        self._exact_shift, self.bins, self.remove = exact_shift, bins, remove
-        self.mu = float(exact_shift())
+    quick = False
+
+    def __init__(
+        self, exact_shift: Callable[[], Ball], bins: int, log_moment: Callable[[float], float], *, remove: bool
+    ) -> None:
+        self._exact_shift, self.bins, self._log_moment, self.remove = exact_shift, bins, log_moment, remove
+        self.mu, self.limit = float(exact_shift()), MOST_POWER - 1.75 if remove else math.inf
+        self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
 
     @property
     def shift(self) -> Ball:
@@ -182,17 +191,17 @@ class EpochBalls(BallLaw):
     def _mean(self) -> Callable[[Any], Any]:
         """Return the function −log φ(q)/q in floats, a mean of X that is near 1 for small q."""
         u = np.linspace(-45.0, 45.0, 900)
-        means = np.minimum(-self._log_transforms(u)[0], _MOST_LOSS) * np.exp(-u)
+        means = np.minimum(-self._log_transform(u), _MOST_LOSS) * np.exp(-u)
         return lambda q: np.interp(np.log(q), u, means)
 
-    def _log_transforms(self, u: Floats) -> tuple[Floats, Floats]:
-        """Return log φ and log φ₁ in floats, at some log q."""
+    @quiet
+    def _log_transform(self, u: Floats) -> Floats:
+        """Return log φ in floats, at some log q."""
         g = np.linspace(-36.0, 16.0 + self.mu, 800)
         x = np.exp(np.minimum(u, 600.0))[:, None] * np.exp(self.mu * g - 0.5 * self.mu**2)
-        weight = (g[1] - g[0]) / math.sqrt(2.0 * math.pi)
-        phi, tilted = (np.exp(-0.5 * (g - m) ** 2 - x).sum(axis=1) * weight for m in (0.0, self.mu))
-        less = (np.exp(-0.5 * g * g) * -np.expm1(-x)).sum(axis=1) * weight  # 1 − φ
-        return np.where(less < 0.5, np.log1p(-np.minimum(less, 0.5)), np.log(phi)), np.log(tilted)
+        weights = np.exp(-0.5 * g * g) * (g[1] - g[0]) / math.sqrt(2.0 * math.pi)
+        phi, less = np.exp(-x) @ weights, -np.expm1(-x) @ weights  # φ and 1 − φ
+        return np.asarray(np.where(less < 0.5, np.log1p(-np.minimum(less, 0.5)), np.log(phi)))
 
     def _log_real(self, x: Ball, table: Laplace) -> Ball:
         """Bound t log φ(x/t), for x ≥ 0, by its value at an exact place, where the balls of a sum are narrow."""
@@ -240,31 +249,6 @@ class EpochBalls(BallLaw):
         fall = k * (b - scale * arb(angle).sin() * w.cosh()) + lift
         return total + fall.exp() / (scale * arb(angle).cos() ** 2 * w.sinh()) * (1 + extra / w.tanh())
 
-
-class AllocationBalls(EpochBalls):
-    """Enclose the moments of one epoch at the working precision.
-
-    Parameters
-    ----------
-    exact_shift : callable
-        Returns μ > 0 as a ball at the working precision, which differs from sum to sum.
-    bins : int
-        t.
-    log_moment : callable
-        log M(c) in floats.
-
-    Examples
-    --------
-    >>> epoch = AllocationBalls(lambda: arb(1), 2, lambda c: 0.3)
-    >>> epoch.ceiling(1.0, 2.0, 20.0) < 2 * arb(-1).exp()
-    True
-    """
-
-    def __init__(self, exact_shift: Callable[[], Ball], bins: int, log_moment: Callable[[float], float]) -> None:
-        super().__init__(exact_shift, bins, remove=False)
-        self._log_moment = log_moment
-        self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
-
     def log_moment(self, c: float) -> float:
         """Return log M(c) in floats."""
         return self._log_moment(c)
@@ -282,43 +266,45 @@ class AllocationBalls(EpochBalls):
         """Enclose M(c)."""
         known = self._moments.get((c, ctx.prec))
         if known is None or known[0] < digits:
-            with precision(ctx.prec + _more_bits(c)):
-                ray = self._ray(c, 0.0, 0.0, digits)
-                pairs = zip(ray.places, ray.values, strict=True)
-                total = sum((v.real * ((1 + arb(c)) * u).exp() for u, v in pairs), arb(0))
+            with precision(ctx.prec + _MORE_BITS):
+                ray, a = self._ray(c, 0.0, 0.0, digits), self._place(arb(c))
+                total = sum((v.real * (a * u).exp() for u, v in zip(ray.places, ray.values, strict=True)), arb(0))
                 if not ray.strip < 0.5:
                     raise PrecisionError(f"the moment of an epoch at order {c:.3g} did not settle")
                 share = arb(0, ray.strip.upper())
-                known = digits, (total * ray.step + arb(0, ray.cut.upper())) / (1 + arb(c)).gamma() / (1 + share)
+                known = digits, (total * ray.step + arb(0, ray.cut.upper())) / a.gamma() / (1 + share)
             self._moments[c, ctx.prec] = known
         return known[1]
 
     def line(self, c: float, step: Ball, count: int, digits: float) -> list[Any]:
         """Enclose M(c + ik·step), block by block, each from one ray."""
-        out: list[Any] = []
-        width = float(step)
-        real = self.moment(c, digits)
+        out, width, real = list[Any](), float(step), self.moment(c, digits)
         while len(out) < count:
-            first = len(out)
-            last = count - 1
+            first, last = len(out), count - 1
             while last > first and self._turned(c, width * first, width * last)[1] > _BLOCK_LOSS:
                 last = (first + last) // 2
             low, high = width * first, width * last
-            with precision(ctx.prec + round(1.5 * self._turned(c, low, high)[1]) + _more_bits(c + high)):
-                ray = self._ray(c, low, high, digits)
-                weights = [
-                    v * acb((1 + arb(c)) * u, step * first * u).exp() * ray.step
-                    for u, v in zip(ray.places, ray.values, strict=True)
-                ]
-                unknown = disc((ray.strip * (1 + arb(c)).gamma() * real + ray.cut).upper())
+            with precision(ctx.prec + round(1.5 * self._turned(c, low, high)[1]) + _MORE_BITS):
+                ray, a = self._ray(c, low, high, digits), self._place(arb(c))
+                pairs = zip(ray.places, ray.values, strict=True)
+                weights = [v * acb(a * u, step * first * u).exp() * ray.step for u, v in pairs]
+                unknown = disc((ray.strip * a.gamma() * real + ray.cut).upper())
                 values = transform(weights, step * ray.step, last - first + 1)
                 for k, value in enumerate(values, start=first):
-                    s = acb(c, step * k)
                     # the places start at ray.places[0], and the sum from `first` on
                     start = acb(0, step * (k - first) * ray.places[0]).exp()
-                    turn = acb(-arb(ray.alpha) * step * k, arb(ray.alpha) * (1 + arb(c))).exp()
-                    out.append((value * start + unknown) * turn / (1 + s).gamma())
+                    turn = acb(-arb(ray.alpha) * step * k, arb(ray.alpha) * a).exp()
+                    value = (value * start + unknown) * turn / acb(a, step * k).gamma()
+                    out.append(value.conjugate() if self.remove else value)
         return out
+
+    def _power(self, c: Any) -> int:
+        """Return the power j of W in ψ."""
+        return 2 + math.floor(float(c) + 0.75) if self.remove else 1
+
+    def _place(self, c: Any) -> Any:
+        """Return a, such that Γ(a + iy) M(c ± iy) is the integral of z^{a+iy−1} ψ."""
+        return self._power(c) - 1 - c if self.remove else 1 + c
 
     # ------------------------------------------------------------------ plans in floats
 
@@ -328,7 +314,7 @@ class AllocationBalls(EpochBalls):
         least = np.maximum(np.abs(alpha) - 0.5 * math.pi, 0.0)
         beta = np.sign(alpha) * (least + (np.abs(alpha) - least) * np.linspace(0.0, 1.0, 4 * _WAYS) ** 2)
         cosine = np.cos(alpha - beta)
-        cost = self.bins * beta**2 / (2.0 * self.mu**2) - (1.0 + c) * np.log(np.maximum(cosine, 1e-9))
+        cost = self.bins * beta**2 / (2.0 * self.mu**2) - self._place(c) * np.log(np.maximum(cosine, 1e-9))
         best = cost.argmin(axis=-1)[..., None]
         value = np.take_along_axis(cost, best, -1)[..., 0]
         return value - alpha[..., 0] * y, np.take_along_axis(beta, best, -1)[..., 0]
@@ -338,49 +324,40 @@ class AllocationBalls(EpochBalls):
         if high == 0.0:
             return 0.0, 0.0
         angles = np.linspace(0.0, min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins), 2.6), 6 * _WAYS)
-        rows = [self._log_bound(c, angles, y)[0] - _log_gamma(c, y) for y in (low, high)]
-        losses = np.maximum(*rows) + math.lgamma(1.0 + c)
-        return float(angles[losses.argmin()]), float(losses.min())
+        a = self._place(c)
+        rows = [self._log_bound(c, angles, y)[0] - scipy.special.loggamma(complex(a, y)).real for y in (low, high)]
+        losses = np.maximum(*rows) + math.lgamma(a)
+        i = int((losses <= losses.min() + _SLACK).argmax())  # a smaller angle leaves room for a wide strip
+        return float(angles[i]), float(losses[i])
 
     def _outer_plan(self, c: float, alpha: float, low: float, high: float, digits: float) -> tuple[float, float, float]:
         """Return h and d of the outer rule, and the logarithm of an error that does not count."""
-        widest = min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins) + 0.3, 2.9) - alpha
+        a, widest = self._place(c), min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins) + 0.3, 2.9) - alpha
         strips = widest * _STRIPS
         lost = np.full(strips.size, -math.inf)
         for sign, y in ((1.0, low), (-1.0, high)):  # over e^{−αy}: e^{−dy} is largest at the low y, e^{dy} at the high
-            bound = self._log_bound(c, alpha + sign * strips, 0.0)[0] - sign * strips * y
-            lost = np.maximum(lost, bound)
-        lost += math.lgamma(1.0 + c)
-        floor = min(_log_gamma(c, y) + alpha * y for y in (low, high))
+            lost = np.maximum(lost, self._log_bound(c, alpha + sign * strips, 0.0)[0] - sign * strips * y)
+        lost += math.lgamma(a)
+        floor = min(scipy.special.loggamma(complex(a, y)).real + alpha * y for y in (low, high))
         steps = 2.0 * math.pi * strips / np.maximum(digits + 4.0 + lost - floor, 1.0)
         best = int(steps.argmax())
-        return float(steps[best]), float(strips[best]), floor + self._log_size(c) - math.lgamma(1.0 + c) - digits - 4.0
+        return float(steps[best]), float(strips[best]), floor + self.log_moment(c) - digits - 4.0
 
-    def _log_tail(self, b: Any, cosine: float) -> Any:
-        """Return log of the bound of r^b E W e^{−r·cosine·W} over all r."""
-        most = 0.5 * np.maximum(b - 1.0, 0.0) * self.mu**2 * (1.0 + (b - 1.0) / self.bins)
+    def _log_tail(self, b: Any, power: int, cosine: float) -> Any:
+        """Return log of the bound of r^b E Wʲ e^{−r·cosine·W} over all r, with the power j."""
+        p = power - b
+        most = 0.5 * p * self.mu**2 * np.where(p < 0.0, p / self.bins - 1.0, np.maximum(p - 1.0, 0.0))
         return scipy.special.xlogy(b, b / (math.e * cosine)) + most
 
     def _ends_of(self, c: float, cosine: float, less: float) -> tuple[float, float, float, float]:
         """Return u₀, u₁ and their powers b, such that the terms beyond are below e^less."""
-        down = (1.0 + c) * np.linspace(0.0, 0.99, 60)
-        low = (less - self._log_tail(down, cosine)) / (1.0 + c - down)
-        up = (1.0 + c) * (1.0 + np.geomspace(0.01, 100.0, 60)) + 1.0
-        high = (self._log_tail(up, cosine) - less) / (up - 1.0 - c)
+        a, power = self._place(c), self._power(c)
+        down = a * np.linspace(0.0, 0.99, 60)
+        low = (less - self._log_tail(down, power, cosine)) / (a - down)
+        up = a * (1.0 + np.geomspace(0.01, 100.0, 60)) + power
+        high = (self._log_tail(up, power, cosine) - less) / (up - a)
         i, j = int(low.argmax()), int(high.argmin())
         return float(low[i]), float(high[j]), float(down[i]), float(up[j])
-
-    @quiet
-    def _terms(self, c: float, u: Floats, cosine: float) -> tuple[Floats, Floats]:
-        """Return log of r^{1+c} φ(r·cosine/t)^{t−1} at some log r, and of φ₁(r·cosine/t)."""
-        log_phi, log_tilted = self._log_transforms(u + math.log(cosine / self.bins))
-        return (1.0 + c) * u + (self.bins - 1) * log_phi, log_tilted
-
-    @kept
-    def _log_size(self, c: float) -> float:
-        """Return log of Γ(1+c) M(c) roughly, or less: the largest term of its integral."""
-        u0, u1, *_ = self._ends_of(c, 1.0, math.lgamma(1.0 + c) - 14.0)
-        return max(float(np.add(*self._terms(c, np.linspace(u0, u1, 800), 1.0)).max()), math.lgamma(1.0 + c))
 
     # ------------------------------------------------------------------ balls
 
@@ -388,31 +365,34 @@ class AllocationBalls(EpochBalls):
         """Return the table of ψ for all s = c + iy with y from low to high."""
         alpha = self._turned(c, low, high)[0]
         h, d, less = self._outer_plan(c, alpha, low, high, digits)
-        beta = arb(float(self._log_bound(c, alpha, 0.0)[1]))
+        beta, a, power = arb(float(self._log_bound(c, alpha, 0.0)[1])), self._place(arb(c)), self._power(c)
         cosine, lift = (arb(alpha) - beta).cos(), self.bins * (beta / self.shift) ** 2 / 2
         u0, u1, *powers = self._ends_of(c, float(cosine), less - float(lift))
-        most = float(self._terms(c, np.linspace(u0, u1, 200), float(cosine))[0].max()) + math.log(self.bins)
+        u = np.linspace(u0, u1, 200)
+        log_phi = self._log_transform(u + math.log(float(cosine) / self.bins))
+        most = float((float(a) * u + (self.bins - 1) * log_phi).max())
+        most = max(most, (float(a) - power) * u0) + power * math.log(self.bins)
         step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
         if count > MOST_NODES:
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
-        places = [step * j for j in range(first, first + count)]
         table = Laplace(self, u0 - h - math.log(self.bins), alpha, most + float(lift) + 5.0 - less)
         with precision(max(ctx.prec, table.bits)):
-            values = table.on_ray(alpha, places)
+            places = [step * j for j in range(first, first + count)]
+            values = table.on_ray(alpha, places, power)
         growth = (2 * arb.pi() * arb(d) / step).exp() - 1
         margin = 1.0 + 2.0**-40  # the caller rounds y
         strip = (self._bound(c, arb(alpha) + arb(d)) * (-arb(d) * low / margin).exp()) / growth
         strip += (self._bound(c, arb(alpha) - arb(d)) * (arb(d) * high * margin).exp()) / growth
         cut = arb(0)
         for b, end, sign in zip(map(arb, powers), (places[0], places[-1]), (1, -1), strict=True):
-            fall = (1 + arb(c) - b) * sign
-            size = (b * (b / (arb(1).exp() * cosine)).log() if b > 0 else arb(0)) + lift + (1 + arb(c) - b) * end
-            size += (b - 1).max(arb(0)) * self.shift**2 * (1 + (b - 1) / self.bins) / 2
+            fall, p = (a - b) * sign, power - b
+            size = (b * (b / (arb(1).exp() * cosine)).log() if b > 0 else arb(0)) + lift + (a - b) * end
+            size += p * self.shift**2 / 2 * (p / self.bins - 1 if p < 0 else (p - 1).max(arb(0)))
             if not fall > 0:
                 raise PrecisionError("the end of a ray is not resolved")
             cut += size.exp() * step / (1 - (-fall * step).exp())
         # the bounds reach too far for many bins, and a transform is slow where its weights differ by thousands of bits
-        sizes = [((1 + arb(c)) * u).exp() * v.abs_upper() * step for u, v in zip(places, values, strict=True)]
+        sizes = [(a * u).exp() * v.abs_upper() * step for u, v in zip(places, values, strict=True)]
         counts = [j for j, size in enumerate(sizes) if not size < cut / count]
         inside = slice(counts[0], counts[-1] + 1) if counts else slice(1)
         cut += sum(sizes[: inside.start], arb(0)) + sum(sizes[inside.stop :], arb(0))
@@ -424,13 +404,4 @@ class AllocationBalls(EpochBalls):
         cosine = (angle - beta).cos()
         if not cosine > 0:
             raise PrecisionError("the strip of an epoch is too wide")
-        return (self.bins * (beta / self.shift) ** 2 / 2 - (1 + arb(c)) * cosine.log()).exp()
-
-
-def _more_bits(size: float) -> int:
-    """Return the bits that exponents of this size take away."""
-    return 2 * math.ceil(math.log2(2.0 + size))
-
-
-def _log_gamma(c: float, y: float) -> float:
-    return float(scipy.special.loggamma(complex(1.0 + c, y)).real)
+        return (self.bins * (beta / self.shift) ** 2 / 2 - self._place(arb(c)) * cosine.log()).exp()

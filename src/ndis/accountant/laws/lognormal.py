@@ -1,6 +1,6 @@
 """The Laplace transform of a lognormal number, enclosed at many complex places by one sum (thm:lognormal-laplace).
 
-A trapezoid rule on a vertical line of the Mellin transforms of φ(z) = E e^{−zX} and of zφ₁(z) = z E X e^{−zX} is one
+A trapezoid rule on a vertical line of the Mellin transforms of zʲφⱼ(z) = zʲ E Xʲ e^{−zX}, j ≤ 5, is one
 polynomial in z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
 """
 
@@ -11,19 +11,20 @@ from typing import Any
 
 import numpy as np
 import scipy
-from flint import acb, acb_poly, arb, ctx
+from flint import acb, acb_poly, acb_series, arb, ctx
 
 from ndis._balls import Ball, precision
 from ndis.errors import PrecisionError
 
 MOST_NODES = 20_000  # one rule has no more, for moments and for δ
 _LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  # c, and b/c − 1, that are tried
+MOST_POWER = 5  # j
 _PIECE = 32  # coefficients of a polynomial
 _GUARD = 1e-9  # more than floats round
 
 
 class Laplace:
-    """Enclose φ and zφ₁ at all z with log |z| ≥ low and 0 ≤ arg z ≤ angle, up to e^−deep (thm:lognormal-laplace).
+    """Enclose zʲφⱼ at all z with log |z| ≥ low and 0 ≤ arg z ≤ angle, up to e^−deep (thm:lognormal-laplace).
 
     The law is that of an epoch: it has `mu`, `shift`, which is μ as a ball, and `bins`.
     """
@@ -59,29 +60,35 @@ class Laplace:
             self.pieces = [acb_poly(self.weights[i : i + _PIECE]) for i in range(0, len(self.weights), _PIECE)]
             end, log_low = self.step * self.count, arb(low)
             slope = arb.atan2(end, self.c) + shift**2 * end - angle
-            ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count))
+            ratio = (-slope * self.step).exp() * (1 + 1 / arb(self.count)) ** MOST_POWER
             if not ratio < 1:
                 raise PrecisionError("the transform of a lognormal number is not resolved")
             beyond = 2 * half[-1].abs_upper() * (arb(angle) * end - self.c * log_low).exp() * ratio / (1 - ratio)
             plain, turned = (((arb(angle_) / shift) ** 2 / 2).exp() for angle_ in (over, turn))
             fall = arb(1).exp() * arb(margin).sin()
             self.errors = []
-            for extra, most, last in ((0, plain, beyond), (1, turned / fall, beyond * places[-1].abs_upper())):
+            for extra in range(MOST_POWER + 1):
+                most = turned * (extra / fall) ** extra if extra else plain
                 power = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
                 above = turned * power.exp() / (period * (b - self.c)).expm1()
-                self.errors.append((most / (period * self.c).expm1() + above + last).upper())
+                last = (extra + places[-1]).abs_upper() ** extra  # at least |s(s+1)…|
+                self.errors.append((most / (period * self.c).expm1() + above + beyond * last).upper())
 
-    def on_ray(self, alpha: float, places: list[Ball]) -> list[Any]:
-        """Enclose ψ(e^{u + iα}) at equidistant u."""
+    def on_ray(self, alpha: float, places: list[Ball], power: int) -> list[Any]:
+        """Enclose E Wʲ e^{−zW} for the power j and z = e^{u + iα}, at equidistant u."""
         start, step = places[0] - arb(self.bins).log(), places[1] - places[0]
         first = [m * (-s * acb(start, alpha)).exp() for m, s in zip(self.weights, self.places, strict=True)]
-        second = [m * s for m, s in zip(first, self.places, strict=True)]
-        sums = [transform(weights, -self.step * step, len(places)) for weights in (first, second)]
-        out = []
-        for n, (one, two) in enumerate(zip(*sums, strict=True)):
+        if not ctx.cap > power:
+            raise PrecisionError("the series of this process are too short; raise flint.ctx.cap")
+        rows, t, out = [first], int(self.bins), []
+        for j in range(power):
+            rows.append([m * (s + j) for m, s in zip(rows[-1], self.places, strict=True)])
+        for n, sums in enumerate(zip(*(transform(row, -self.step * step, len(places)) for row in rows), strict=True)):
             turn = (acb(-self.c, self.step * self.count) * step * n).exp()
-            plain, tilted = (value * turn + disc(error) for value, error in zip((one, two), self.errors, strict=True))
-            out.append(plain ** (self.bins - 1) * tilted * (-acb(start + step * n, alpha)).exp())
+            values = [value * turn + disc(error) for value, error in zip(sums, self.errors, strict=False)]
+            a = [value / math.factorial(j) for j, value in enumerate(values)]  # φ(z/t − hz/t) = Σ aⱼhʲ
+            psi = (acb_series(a, prec=power + 1) ** t)[power] * math.factorial(power)
+            out.append(psi * (-power * (acb(places[0], alpha) + step * n)).exp())
         return out
 
     def at(self, logs: list[Any]) -> list[Any]:
