@@ -108,6 +108,8 @@ class Planner:
     def plan(self) -> Plan:
         """Propose the whole sum."""
         saddle, log_delta = self.saddle()
+        if saddle > 0.9 * self.highest and not all(law.quick for law, _ in self.parts):
+            raise PrecisionError("the moments end before the saddle")
         if math.isfinite(self.guess.log_delta):
             log_delta = self.guess.log_delta
         lines = [saddle * f for f in (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 1.2, 1.5, 2.0, 3.0)]

@@ -371,7 +371,7 @@ class AllocationBalls(BallLaw):
         u = np.linspace(u0, u1, 200)
         log_phi = self._log_transform(u + math.log(float(cosine) / self.bins))
         most = float((float(a) * u + (self.bins - 1) * log_phi).max())
-        most = max(most, (float(a) - power) * u0) + power * math.log(self.bins)
+        most = max(most, min(float(a) - power, 0.0) * u0) + power * math.log(self.bins)
         step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
         if count > MOST_NODES:
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
