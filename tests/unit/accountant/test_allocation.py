@@ -277,6 +277,14 @@ def test_one_epoch_beyond_its_table_is_certified_at_once(monkeypatch: pytest.Mon
     assert profile.log_delta(epsilon, order="add") == pytest.approx(math.log(box.upper), rel=1e-9)
 
 
+def test_an_error_that_may_be_large_leaves_a_rule_its_nodes() -> None:
+    """A rule that may err by a lot had no node, and an IndexError went out."""
+    epoch = PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=100_000)
+    assert epoch.certified_epsilon(1e-30) == pytest.approx(epoch.epsilon(1e-30), rel=1e-5)
+    many = PrivacyProfile.from_allocation(noise_multiplier=0.4, bins=50_401).repeat(30)
+    assert many.certify(10.291394, order="add").upper < 1e-10
+
+
 def test_noise_out_of_reach_has_no_number() -> None:
     with pytest.raises(PrecisionError):
         PrivacyProfile.from_allocation(noise_multiplier=1e-3, bins=10).delta(1.0)

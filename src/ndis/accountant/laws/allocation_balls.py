@@ -373,8 +373,8 @@ class AllocationBalls(BallLaw):
         most = float((float(a) * u + (self.bins - 1) * log_phi).max())
         most = max(most, min(float(a) - power, 0.0) * u0) + power * math.log(self.bins)
         step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
-        if count > MOST_NODES:
-            raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes")
+        if not 2 < count <= MOST_NODES:  # few are left where floats take the moment for more than its integrand
+            raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes, or are not resolved")
         table = Laplace(self, u0 - h - math.log(self.bins), alpha, most + float(lift) + 5.0 - less)
         with precision(max(ctx.prec, table.bits)):
             places = [step * j for j in range(first, first + count)]

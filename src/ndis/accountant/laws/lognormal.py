@@ -30,7 +30,7 @@ class Laplace:
     """
 
     def __init__(self, law: Any, low: float, angle: float, deep: float) -> None:
-        mu, self.bins, self.low = law.mu, law.bins, low
+        mu, self.bins, self.low, deep = law.mu, law.bins, low, max(deep, 1.0)  # no rule is without a node
         low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
         margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
         turn, over = max(angle - 0.5 * math.pi + margin, 0.0), max(angle - 0.5 * math.pi, 0.0)
