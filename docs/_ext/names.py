@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sphinx.application import Sphinx
+if TYPE_CHECKING:  # tests read this file where no site is built
+    from sphinx.application import Sphinx
 
 # Sphinx takes one prefix for all names of a module, whether a name is ndis.DPSGD or ndis.dpsgd.EpochRow.
 BACK = re.compile(r'(generated/([\w.]*?)(\w+)\.html#)[\w.]+?\.(\3(?:\.\w+)*")')

@@ -105,7 +105,6 @@ class PrivateRidge(Scored, PrivateEstimator, MultiOutputMixin, RegressorMixin, B
     def _check(self, *, files: bool = False) -> float:
         """Check the public parameters before any private value is read, and return the scale of the targets."""
         scale = TARGET_SHARE * self._row_bound() / self._target_bound()
-        require(0 < scale < math.inf, "target_bound", "be comparable with row_norm_bound", self.target_bound)
         as_not_negative("alpha", self.alpha)
         stated_records(self)
         return scale

@@ -122,9 +122,12 @@ class TestBounds:
         with pytest.raises(ParameterError, match=name):
             fitted(clone(estimator).set_params(**{name: value}), records)
 
-    def test_a_far_smaller_target_bound_is_refused(self):
-        with pytest.raises(ParameterError, match="target_bound must be comparable"):
-            PrivateRidge(row_norm_bound=1e200, target_bound=1e-200).fit(Untouchable(), Untouchable())
+    @pytest.mark.parametrize("bounds", [(1e36, 7.6e-37), (7.6e-37, 1e36)])
+    def test_bounds_far_apart_leave_a_finite_fit(self, bounds, seeded):
+        row, target = bounds
+        x = np.linspace(-1.0, 1.0, 200)[:, None]
+        model = PrivateRidge(epsilon=1, delta=1e-6, row_norm_bound=row, target_bound=target, random_state=0)
+        assert np.isfinite(model.fit(x * row, x[:, 0] * target).coef_).all()
 
 
 class TestPrivateValues:
