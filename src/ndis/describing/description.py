@@ -436,6 +436,7 @@ class Description:
         A regression needs all products of the same clipped rows.
         """
         variances, errors = self.values["variances"] / self.values["spread"] ** 2
+        # An error so large leaves the first sums out.
         return self._moments.with_variances(variances, errors + (1e9 if self._complete else 0.0))
 
     @cached_property
