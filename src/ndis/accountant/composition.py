@@ -324,7 +324,7 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
     """
     if epsilon.size > 1:
         try:
-            return np.maximum(*(one.floats.log_delta(epsilon)[0] for one in both))
+            return np.asarray(np.maximum.reduce([one.floats.log_delta(epsilon)[0] for one in both]))
         except PrecisionError:
             pass
     return np.array([_worse(both, x, floor) for x in epsilon.tolist()])
