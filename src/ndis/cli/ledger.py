@@ -78,6 +78,8 @@ def show(path: Path, as_json: bool) -> None:
 
     Example: ndis ledger show visits.ledger
     """
+    from ndis.ledger.report import UNRELEASED
+
     budget = _opened(path)
     values: dict[str, Any] = {name.removeprefix("target_"): getattr(budget, name) for name in _SHOWN}
     left, entries = budget.remaining(), {"entries": budget.entries(), "head": budget.head()}
@@ -97,6 +99,8 @@ def show(path: Path, as_json: bool) -> None:
     for one in releases:
         listed = (f"{name} {one[name]}" for name in _LISTED if one[name] not in (None, ""))
         click.echo(printable("  ".join(listed)))
+    if any("not released" in one["state"] for one in releases):
+        click.echo(UNRELEASED)
 
 
 @command(

@@ -13,13 +13,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_adjacency
-from ndis.data.schema import Category
+from ndis.data.schema import Category, Date
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
 from ndis.learn._estimator import PrivateEstimator, Scored
 from ndis.learn._releases import Coordinates, PublicRanges, RoundReleases
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.mechanisms.rounds import GaussianRounds
+from ndis.pages.text import few
 from ndis.profile import PrivacyProfile
 
 R = TypeVar("R", bound=RoundReleases)
@@ -222,8 +223,8 @@ class RoundsEstimator(Scored, PrivateEstimator):
         if not _DEAR < cost[worst] < _HIDING:  # beyond it directions are hidden, and another note says so
             return []
         more = (cost[worst] ** 2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
-        words = f"privacy costs most in {names[worst]}: its error is {cost[worst]:.2g} times that of sampling alone"
-        helps = f"epsilon {math.sqrt(more) * self.receipt_.epsilon:.2g} or {more:.2g} times the records"
+        words = f"privacy costs most in {names[worst]}: its error is {few(cost[worst], 2)} times that of sampling alone"
+        helps = f"epsilon {few(math.sqrt(more) * self.receipt_.epsilon, 2)} or {few(more, 2)} times the records"
         return [f"{words}; {helps} would leave {_DEAR:g} times"]
 
     def _error_words(self) -> str:
@@ -247,7 +248,9 @@ class RoundsEstimator(Scored, PrivateEstimator):
         schema = self._schema()
         if schema is None:
             return []
-        notes = []
+        dates = [name for name, column in schema.columns.items() if isinstance(column, Date)]
+        words = "counts in days from 1970-01-01: its slope is per day, and the intercept is the value on that day"
+        notes = [f"{name} {words}" for name in dates if self.fit_intercept]
         if bases := self.baseline_:
             compared = ", ".join(f"{name} is compared with {base!r}" for name, base in bases.items())
             notes.append(f"{compared}; a value that is not listed counts as that one")

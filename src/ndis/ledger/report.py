@@ -11,18 +11,22 @@ import numpy as np
 
 from ndis._version import __version__
 from ndis.ledger.store import Entry
-from ndis.pages.text import equation, few
+from ndis.pages.text import equation, few, stated
 from ndis.profile import Order, PrivacyProfile
 
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
 _DRAWN_BELOW = 1e-3  # the picture ends at this part of the budget's δ
 STATES = {
-    "reserve": "reserved, counts as spent",
-    "read": "reading, counts as spent",
+    "reserve": "reserved, not released: counts as spent",
+    "read": "reading, not released: counts as spent",
     "commit": "released",
     "return": "given back, nothing was read",
 }
+UNRELEASED = (
+    "What was reserved and not released counts as spent. Its process still runs, or was stopped by an error, a person "
+    "or a crash: the file cannot tell. See when it was reserved, and by whom."
+)
 PEOPLE = ("by", "purpose", "user", "host")  # who asked, and what for
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
@@ -62,8 +66,9 @@ class LedgerReport:
             budget = [(values["epsilon"], values["delta"])]
             picture = chart(remove, budget, second=add, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
-        more = {"left": _left(values), "left_epsilon": values["left"]["epsilon"], "chart": picture, "shown": shown}
-        return render("ledger.html.jinja", **{**values, **more})
+        return render(
+            "ledger.html.jinja", rest=_left(values), chart=picture, shown=shown, unreleased=UNRELEASED, **values
+        )
 
 
 def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | None) -> LedgerReport:
@@ -95,6 +100,7 @@ def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | Non
             "left": ledger.left(),
             "total": total,
             "renews": ledger.periods,
+            "renewed": ledger.renewed,
             "curve": curve_of(whole, epsilon),
             "entries": ledger.releases(),
             "head": ledger.head(),
@@ -148,5 +154,5 @@ def _left(values: Mapping[str, Any]) -> list[list[str]]:
         return [["what", "left"], *([name.replace("_", " "), few(value)] for name, value in left)]
     rows = [["slot", "left", "of", "ε of one release at the budget's δ"]]
     for name, slot in values["slots"].items():
-        rows.append([name, str(values["remaining"][name]), str(slot["count"]), few(slot["epsilon"])])
+        rows.append([name, str(values["remaining"][name]), str(slot["count"]), stated(slot["epsilon"])])
     return rows

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from ndis._files import write_file
 from ndis._validate import require
-from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, superscript, unbroken
+from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, stated, superscript, unbroken
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -99,7 +99,7 @@ def _environment() -> Any:
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.filters.update(minute=minute, several=several, sentence=sentence, unbroken=unbroken)
     environment.filters["exact"] = lambda x: number(plain(x))
-    words = (at_least, at_most, equation, few, number, plain, promise)
+    words = (at_least, at_most, equation, few, number, plain, promise, stated)
     environment.globals.update((one.__name__, one) for one in words)
     head, style = (Markup(loader.get_source(environment, name)[0]) for name in ("head.html", "page.css"))
     environment.globals["page_head"] = functools.partial(head.format, style=style)

@@ -50,7 +50,7 @@ def test_a_charge_pays_for_one_sealed_release_of_its_mechanism(tmp_path):
     with ledger.charge("a", mechanism):
         pass  # what is not sealed was not released, and is spent
     states = [row["state"] for row in ledger.report().to_dict()["entries"]]
-    assert states == ["released", *["reserved, counts as spent"] * 3]
+    assert states == ["released", *["reserved, not released: counts as spent"] * 3]
     assert ledger.verify() == 5
 
 
@@ -95,7 +95,7 @@ def test_what_is_reserved_and_not_released_counts_as_spent(tmp_path):
     with pytest.raises(ValueError, match="no"):
         ledger.release("a", mechanism, "broken")
     assert ledger.remaining() == {"a": 1}
-    assert ledger.report().to_dict()["entries"][0]["state"] == "reading, counts as spent"
+    assert ledger.report().to_dict()["entries"][0]["state"] == "reading, not released: counts as spent"
 
 
 def test_a_seeded_release_is_no_release_of_a_ledger(tmp_path):

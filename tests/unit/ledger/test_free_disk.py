@@ -82,5 +82,6 @@ def test_a_reservation_says_if_data_were_read(ledger: ndis.Ledger, monkeypatch: 
     monkeypatch.setattr("ndis.mechanisms.gaussian.exact_normal", fails)
     with pytest.raises(ZeroDivisionError):
         ledger.release("a", mechanism, [0.0])
-    assert seen == ["reading, counts as spent"]
-    assert [row["state"] for row in ledger.releases()] == ["reserved, counts as spent", "reading, counts as spent"]
+    assert seen == ["reading, not released: counts as spent"]
+    states = [row["state"] for row in ledger.releases()]
+    assert states == ["reserved, not released: counts as spent", "reading, not released: counts as spent"]
