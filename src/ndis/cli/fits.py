@@ -162,6 +162,6 @@ def logistic(data: Path, output: Path | None, as_json: bool, progress: bool | No
     how = table_options(data, given)
     reading = {name: how[name] for name in ("columns", "header")}
     public = {name: value for name, value in {**given, **how}.items() if name not in reading}
-    model = PrivateLogisticRegression(**public).fit_data(data, **reading, progress=progress)
+    model = PrivateLogisticRegression(**public, intervals=True).fit_data(data, **reading, progress=progress)
     write_answer(output, saved := LinearModel.of(model).to_dict(), model.to_html)
     click.echo(as_json_text(saved) if as_json else repr(model.summary()))
