@@ -232,13 +232,16 @@ class RoundsEstimator(Scored, PrivateEstimator):
 
     def _hidden_notes(self) -> Iterator[str]:
         """Say what the noise hides, from released numbers only."""
-        estimate = self.estimate_
-        if estimate.hidden == len(estimate.theta):
+        estimate, every = self.estimate_, len(self.estimate_.theta)
+        if not estimate.hidden:
+            return
+        if estimate.hidden == every and not estimate.records > every + 1.0:  # `unshrunk` makes it as many at least
             yield _NO_ROWS
-        elif estimate.hidden:
-            words = f"the noise hides {estimate.hidden} of {len(estimate.theta)} directions of the columns"
-            assumed = "intervals assume that coefficients along them are about as large as along the others"
-            yield f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"
+            return
+        words = f"the noise hides {estimate.hidden} of {every} directions of the columns"
+        assumed = "intervals assume that coefficients along them are about as large as along the others"
+        assumed = assumed if estimate.hidden < every else "no interval is known"
+        yield f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"
 
     def _schema_notes(self) -> Iterator[str]:
         """Say how the schema changes rows in ways that no interval counts, and where a date counts from."""
