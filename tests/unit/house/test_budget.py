@@ -28,7 +28,7 @@ BUDGET = {
     "mechanisms": (1450, 1450),
     "learn": (2145, 1800),
     "describing": (886, 700),
-    "dominance ledger": (1405, 1415),
+    "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),
     "pages": (320, 320),
     "paper interop": (537, 445),
