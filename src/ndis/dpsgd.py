@@ -252,7 +252,7 @@ class DPSGD:
         for i in sorted(range(steps.size), key=lambda i: i & -i if 0 < i < last else steps.size, reverse=True):
             n, known = int(steps[i]), sorted(result)
             guess = np.interp(math.sqrt(n), np.sqrt(known), [result[k] for k in known]) if len(known) > 1 else None
-            result[n] = self._profile_after(n)._smallest_epsilon(delta, "worst", guess)
+            result[n] = float(self._profile_after(n)._smallest_epsilon(delta, "worst", guess))
         return [result[n] for n in ends]
 
     def _epoch_ends(self) -> list[int]:
