@@ -17,7 +17,7 @@ with fits of `PrivateLinearRegression` with the same budget and columns instead.
 this table, which only the data know. And it counts for a slope on one number how often Fieller's interval is unbounded
 that knows the law of the noise and needs no sampling error.
 
-Two tables, rooms and meters, were written when all constants were fixed, and are drawn if they are named.
+Rooms and meters were written when all other constants were fixed; they, rare and skewed are drawn if they are named.
 """
 
 from __future__ import annotations
@@ -125,6 +125,16 @@ def meters(n: int, rng: np.random.Generator) -> Rows:
     return {"use": use, "area": area, "grade": grade, "bill": bill, "kind": kind}
 
 
+def rare(n: int, rng: np.random.Generator) -> Rows:
+    """One number of which few values lie 30 spreads away."""
+    return {"size": np.clip(np.where(rng.random(n) < 0.002, 30.0, 0.0) + rng.normal(0, 1, n), -50, 50)}
+
+
+def skewed(n: int, rng: np.random.Generator) -> Rows:
+    """One log-normal number with a long tail."""
+    return {"size": np.clip(rng.lognormal(0, 1.5, n), 0, 500)}
+
+
 TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]]] = {
     "patients": (
         patients, 8_000,
@@ -157,6 +167,8 @@ TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]
          "kind": ["flat", "house", "shop", "farm", "mill"]},
         "bill", ["use", "area"],
     ),
+    "rare": (rare, 10_000, {"size": (-50, 50)}, "size", []),
+    "skewed": (skewed, 3_000, {"size": (0, 500)}, "size", []),
 }  # fmt: skip
 SHOWN = ("patients", "costs", "survey", "shops", "wages", "loans")  # in docs/describe.md
 PAIRS = (

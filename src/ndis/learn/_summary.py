@@ -222,7 +222,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         if not _DEAR < cost[worst] < _HIDING:  # beyond it directions are hidden, and another note says so
             return []
         more = (cost[worst] ** 2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
-        words = f"privacy costs most in {names[worst]}: its error is {cost[worst]:.2g} times that of sampling alone"
+        words = f"privacy costs most in {names[worst]}: its error is about {cost[worst]:.2g} times that of sampling"
         helps = f"epsilon {math.sqrt(more) * self.receipt_.epsilon:.2g} or {more:.2g} times the records"
         return [f"{words}; {helps} would leave {_DEAR:g} times"]
 
