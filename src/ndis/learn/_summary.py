@@ -222,7 +222,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         cost, worst = cost.ravel(), int(cost.argmax())
         if _DEAR < (most := cost[worst]) < _HIDING:  # beyond it directions are hidden, and another note says so
             more = (most**2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
-            words = f"privacy costs most in {names[worst]}: its error is {few(most, 2)} times that of sampling alone"
+            words = f"privacy costs most in {names[worst]}: its error is about {few(most, 2)} times that of sampling"
             helps = f"epsilon {few(math.sqrt(more) * self.receipt_.epsilon, 2)} or {few(more, 2)} times the records"
             yield f"{words}; {helps} would leave {_DEAR:g} times"
 
