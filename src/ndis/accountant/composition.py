@@ -40,7 +40,7 @@ _NOTHING = 1e15  # −log δ above this is not computed
 _LEAST_FLOATS = 1e-322
 _LEAST_SHARE = 1e-4  # δ(ε) over e^ε δ'(−ε), for a certificate from the other order
 _LEAST_LOG_SHARE = -250.0  # the same for epochs of allocation
-_FAR, _LEFT = -60.0, 2.5  # below this log of the share and with a saddle this far left, own moments are quicker
+_FAR, _LEFT = -60.0, 5.0  # below this log of the share and with a saddle this far left, own moments are quicker
 _GUESSES = 5  # a reflected certificate guesses the size of δ so often
 _CLEARLY = 0.01  # far more than the error of Chernoff's bound in floats
 _ONE_STEP_BITS = 256
@@ -132,7 +132,9 @@ class Composition:
             value, error = self.parts[0][0].enclosed_log_delta(epsilon)
             if error < math.inf:
                 return np.array([value]), np.array([error])
-        ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
+        ball = None
+        with suppress(PrecisionError):
+            ball = self._reflected(epsilon, _CLOSE) if self._has_epochs else None
         box = log_of(self.certifier.enclose(epsilon, _CLOSE) if ball is None else ball)
         if box.upper == -math.inf:
             return np.array([-math.inf]), np.zeros(1)

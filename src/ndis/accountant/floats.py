@@ -220,9 +220,12 @@ class FloatComposition:
         return value, slope, error + np.exp(np.minimum(left + 1.0 - value, 100.0))
 
     def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
-        """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
+        """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper.
+
+        One epoch alone may have a far smaller δ, for which its table is not deep enough.
+        """
         e = float(epsilon[pivot])
-        alone = [law.log_delta(e)[0] for law, _ in self.parts]
+        alone = [law.log_delta(e)[0] for law, _ in self.parts if not law.direct]
         depth = min(max(-max((x for x in alone if x == x), default=0.0), _SHALLOW), _DEEP)
         try:
             while True:
@@ -231,7 +234,7 @@ class FloatComposition:
                 rows = np.array([self._sums.log_delta(e) for e in epsilon.tolist()]).T
                 if depth == -_LEAST or self._sums.depth + _NEAR >= -rows[0, pivot]:
                     return rows[0], rows[1], rows[2]
-                depth = min(2.0 * self._sums.depth, -_LEAST)
+                depth = min(2.0 * self._sums.depth, -float(rows[0, pivot]), -_LEAST)  # where NaN, twice as deep
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
             self._sums = None
             return np.full(epsilon.size, math.nan), np.full(epsilon.size, math.nan), np.full(epsilon.size, math.inf)

@@ -153,7 +153,8 @@ class Planner:
             pilot = 1.0 if self.guess.attempt else 24.0
             tau = pilot * math.sqrt(0.5 * self.width / self._ratio(c))
             smooth = self._length(c, tau, loss + fine + 4.0)
-            tau, length = (0.0, bare) if bare <= smooth else (tau, smooth)
+            # the pilot of a first attempt asks for a second one
+            tau, length = (0.0, bare) if bare <= (1.0 if self.guess.attempt else 2.0) * smooth else (tau, smooth)
         count = math.ceil(min(length * period / (2.0 * math.pi), 1e15)) + 1
         steps = sum(n for _, n in self.parts)
         digits = fine + max(loss, 0.0) + math.log(max(steps, 1)) + 4.0

@@ -15,6 +15,7 @@ from ndis.accountant import floats
 from ndis.accountant.laws.allocation import AllocationStep
 from ndis.accountant.laws.allocation_balls import AllocationBalls
 from ndis.accountant.laws.lognormal import Laplace
+from ndis.accountant.plan import Guess, Planner
 from ndis.errors import NotPrivateWarning
 
 
@@ -180,6 +181,65 @@ def test_moments_of_the_remove_order_are_enclosed(noise: float, bins: int) -> No
                 plain = complex(np.exp(law.centred(s)[0] + s * law.mean)[0])
                 assert complex(value) == pytest.approx(plain, rel=1e-12)
                 assert value.rel_accuracy_bits() > 30
+
+
+@pytest.mark.parametrize("noise", [0.5, 4.0])
+@pytest.mark.parametrize("order", ["remove", "add"])
+def test_moments_of_two_bins_are_an_integral(noise: float, order: Any) -> None:
+    """log W is a normal number and log cosh of another one. The powers go from 1 to 9."""
+    law = AllocationStep(noise, 2).law(order).enclosed()
+    mu, places = 1.0 / noise, np.linspace(-30.0, 30.0, 60_001)
+    for c, digits in product((0.01, 2.0, 6.9), (3.0, 30.0)):
+        with precision(200):
+            line, whole = law.line(c, arb(0.75), 4, digits), law.moment(c, digits)
+        for k, ball in enumerate(line):
+            s = complex(1.0 + c, 0.75 * k) if order == "remove" else -complex(c, 0.75 * k)
+            log_cosh = np.logaddexp(mu * places, -mu * places) - math.log(2.0)
+            exponent = s * log_cosh - places**2
+            top = exponent.real.max()
+            integral = np.exp(exponent - top).sum() * 1e-3 / math.sqrt(math.pi)
+            exact = integral * np.exp(top + 0.25 * mu**2 * s * s - 0.5 * mu**2 * s - float(whole.log()))
+            value, radius = complex(ball / whole), float((ball / whole).rad())
+            assert abs(value - exact) <= 2.0 * radius + 1e-12
+            assert radius < math.exp(5.0 - digits)
+
+
+@pytest.mark.parametrize(("noise", "bins"), [(1.0, 3), (1.0, 30)])
+def test_high_powers_of_the_mean_are_exact(noise: float, bins: int) -> None:
+    """thm:allocation-factor (5): E Wʲ(1 − zW) ≤ ψ(z) ≤ E Wʲ for the powers j up to 9, and the bound of E Wʲ."""
+    law = AllocationStep(noise, bins).law("remove")
+    exact, balls = exact_moments(1.0 / noise, bins, 10), law.enclosed()
+    assert isinstance(balls, AllocationBalls)
+    z = math.exp(-30.0 - exact[10] + exact[9])
+    table = Laplace(balls, math.log(z / bins) - 1.0, 0.0, 600.0, 9)
+    with precision(table.bits):
+        for j in (1, 5, 9):
+            psi = table.on_ray(0.0, [arb(z).log(), arb(z).log() + 1], j)[0].real
+            assert float(psi.log()) == pytest.approx(exact[j], rel=1e-11, abs=1e-11)
+            assert (j - 1) * float(balls._log_power(j)) == pytest.approx(exact[j], rel=1e-11, abs=1e-11)
+
+
+@pytest.mark.parametrize(("noise", "epochs", "epsilon"), [(0.4, 3, 24.0988025), (0.5, 2, 13.2761015)])
+def test_few_epochs_of_many_bins_have_narrow_certificates(noise: float, epochs: int, epsilon: float) -> None:
+    """Their moments ended before the saddle, or their rays had too many nodes. ε of the first was 29.007."""
+    profile = PrivacyProfile.from_allocation(noise_multiplier=noise, bins=10**5, epochs=epochs)
+    answer = profile.epsilon(1e-30, order="remove")
+    assert answer == pytest.approx(epsilon, rel=1e-8)
+    box = profile.certify(answer, order="remove")
+    assert box.width <= 1e-6 * box.upper
+    assert box.lower * (1 - 1e-6) <= 1e-30 <= box.upper * (1 + 1e-6)
+
+
+def test_a_saddle_beyond_the_moments_is_refused() -> None:
+    """A sum on a line far left of its saddle would take minutes. It is not tried."""
+    law = PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=10**5, epochs=2)._compositions("remove")[0]
+    with precision(128):
+        planner = Planner([(one.enclosed(), n) for one, n in law.parts], 2.0, 1e-6, Guess())
+        assert planner.saddle()[0] > 0.9 * planner.highest
+        with pytest.raises(PrecisionError, match="before the saddle"):
+            planner.plan()
+    with pytest.raises(PrecisionError, match="before the saddle"):
+        law.certifier.enclose(2.0, 1e-6)
 
 
 @pytest.mark.parametrize(("bins", "delta"), [(1000, 1e-30), (10**5, 1e-30), (2, 1e-6)])

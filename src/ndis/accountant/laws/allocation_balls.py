@@ -5,8 +5,9 @@ W is the mean of t independent X = e^{μg − μ²/2} with normal g. For a whole
     Γ(s) E W^{j−s} = ∫ z^{s−1} ψ(z) dz,      ψ(z) = E Wʲ e^{−zW},
 
 over any ray z = e^{u + iα} on which ψ falls. It is a trapezoid rule in u: one table of ψ serves all s of a block. The
-add order takes M(c + iy) = E W^{−c−iy} with j = 1 and a = 1 + c. The remove order takes the conjugate of
-M(c + iy) = E W^{1+c+iy} with a = j − 1 − c. ψ comes from powers of the series with terms ζⁱ E Xⁱ e^{−ζX}, ζ = z/t.
+add order takes M(c + iy) = E W^{−c−iy} with a = j + c. The remove order takes the conjugate of
+M(c + iy) = E W^{1+c+iy} with a = j − 1 − c. A large j makes the ray short, and Wʲ large. ψ comes from powers of the
+series with terms ζⁱ E Xⁱ e^{−ζX}, ζ = z/t.
 
 **A turn of all g (thm:allocation-factor).** Move every g to g − iβ/μ. W becomes W e^{−iβ}, and the normal densities
 have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − β| < π/2
@@ -14,10 +15,10 @@ have the modulus e^{tβ²/2μ²} times their own. So for every β with |α − �
     |ψ(re^{iα})| ≤ e^{tβ²/2μ²} E Wʲ e^{−r cos(α−β) W},
     ∫ |z^s ψ| du ≤ B(α, y) Γ(a) M(c),      B(α, y) = e^{−αy + tβ²/2μ²} cos(α−β)^{−a}      at s = a + iy.
 
-**Errors of the outer rule.** A step h and a strip of half the width d give at most
-(B(α+d, y) + B(α−d, y)) Γ(a) M(c)/(e^{2πd/h} − 1). At α = y = 0 this encloses M(c) itself. The terms beyond u₀ and u₁
-fall like r^{a−b}, because r^b w^j e^{−rw} ≤ (b/e)^b w^{j−b}. E W^p is at most e^{p(p−1)μ²/2} for p ≥ 1, 1 for p from 0
-to 1, and e^{p²μ²/2t − pμ²/2} for p ≤ 0, because W is at least the geometric mean of the X.
+**Errors of the outer rule.** A step h and a strip from −d' to d give at most
+(B(α+d, y)/(e^{2πd/h} − 1) + B(α−d', y)/(e^{2πd'/h} − 1)) Γ(a) M(c). At α = y = 0 this encloses M(c) itself. The terms
+beyond u₀ and u₁ fall like r^{a−b}, because r^b w^j e^{−rw} ≤ (b/e)^b w^{j−b}. E W^p is at most (E Wʲ)^{(p−1)/(j−1)} for
+1 ≤ p ≤ j, 1 for p from 0 to 1, and e^{p²μ²/2t − pμ²/2} for p ≤ 0, because W is at least the geometric mean of the X.
 
 **One epoch (thm:allocation-epoch).** E (k − W)₊ is an integral of e^{kz} φ(z/t)^t z⁻² over one hyperbola, in both
 orders. It needs no moments. Values of φ at real places bound the integrand on the edges of a strip, which gives the
@@ -37,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from flint import acb, arb, ctx
+from flint import acb, acb_series, arb, ctx
 
 from ndis._balls import Ball, precision
 from ndis._search import quiet
@@ -49,11 +50,12 @@ from ndis.errors import PrecisionError
 _MOST_TERMS = 4_000  # one rule has no more
 _BLOCK_LOSS = 60.0  # log units that the terms of a block may be larger than their sum
 _SLACK = 20.0  # log units given up for a wide strip
+_LENGTH, _USUAL = 10.0, 60.0  # a ray's length beyond its fall, and the digits of its terms, where a power is chosen
 _WAYS = 24  # angles tried for a ray, turns for a bound
 _STRIPS = np.geomspace(0.02, 1.0, 12)
 _LADDER = (64.0, 112.0, 160.0, 256.0)
 _FINE = 2.0**-50  # relative error of a δ
-_PLAN_BITS, _MORE_BITS = 64, 64  # exponents take some away
+_PLAN_BITS, _MORE_BITS, _BOUND_BITS = 64, 64, 256  # exponents take some away
 _HALF_ANGLES = np.geomspace(0.7, 0.003, 12)
 _CROSSINGS = np.geomspace(0.3, 3000.0, 30)
 _LOOKS = np.concatenate([np.geomspace(1e-3, 0.3, 20), np.linspace(0.32, 1.0, 40)])
@@ -114,7 +116,7 @@ class AllocationBalls(BallLaw):
         self, exact_shift: Callable[[], Ball], bins: int, log_moment: Callable[[float], float], *, remove: bool
     ) -> None:
         self._exact_shift, self.bins, self._log_moment, self.remove = exact_shift, bins, log_moment, remove
-        self.mu, self.limit = float(exact_shift()), MOST_POWER - 1.75 if remove else math.inf
+        self.mu, self.limit = float(exact_shift()), MOST_POWER - 2.0 if remove else math.inf
         self._moments: dict[tuple[float, int], tuple[float, Ball]] = {}
 
     @property
@@ -289,7 +291,7 @@ class AllocationBalls(BallLaw):
                 pairs = zip(ray.places, ray.values, strict=True)
                 weights = [v * acb(a * u, step * first * u).exp() * ray.step for u, v in pairs]
                 unknown = disc((ray.strip * a.gamma() * real + ray.cut).upper())
-                values = transform(weights, step * ray.step, last - first + 1)
+                values = transform([weights], step * ray.step, last - first + 1)[0]
                 for k, value in enumerate(values, start=first):
                     # the places start at ray.places[0], and the sum from `first` on
                     start = acb(0, step * (k - first) * ray.places[0]).exp()
@@ -298,13 +300,20 @@ class AllocationBalls(BallLaw):
                     out.append(value.conjugate() if self.remove else value)
         return out
 
-    def _power(self, c: Any) -> int:
-        """Return the power j of W in ψ."""
-        return 2 + math.floor(float(c) + 0.75) if self.remove else 1
+    @kept
+    def _power(self, c: float) -> int:
+        """Return the power j of W in ψ, for which a ray is short."""
+        b = 1.0 + c if self.remove else -c
+
+        def length(j: int) -> float:
+            a, larger = j - b, (j - 1) * float(self._log_power(j)) - self.log_moment(c)
+            return (j + 2) * (_LENGTH + (_USUAL + larger - math.lgamma(a)) / a)
+
+        return min(range(max(math.ceil(b + 1.0), 1), MOST_POWER + 1), key=length)
 
     def _place(self, c: Any) -> Any:
         """Return a, such that Γ(a + iy) M(c ± iy) is the integral of z^{a+iy−1} ψ."""
-        return self._power(c) - 1 - c if self.remove else 1 + c
+        return self._power(float(c)) - (1 + c if self.remove else -c)
 
     # ------------------------------------------------------------------ plans in floats
 
@@ -330,23 +339,30 @@ class AllocationBalls(BallLaw):
         i = int((losses <= losses.min() + _SLACK).argmax())  # a smaller angle leaves room for a wide strip
         return float(angles[i]), float(losses[i])
 
-    def _outer_plan(self, c: float, alpha: float, low: float, high: float, digits: float) -> tuple[float, float, float]:
-        """Return h and d of the outer rule, and the logarithm of an error that does not count."""
-        a, widest = self._place(c), min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins) + 0.3, 2.9) - alpha
-        strips = widest * _STRIPS
-        lost = np.full(strips.size, -math.inf)
-        for sign, y in ((1.0, low), (-1.0, high)):  # over e^{−αy}: e^{−dy} is largest at the low y, e^{dy} at the high
-            lost = np.maximum(lost, self._log_bound(c, alpha + sign * strips, 0.0)[0] - sign * strips * y)
-        lost += math.lgamma(a)
+    def _outer_plan(self, c: float, alpha: float, low: float, high: float, digits: float) -> tuple[Any, ...]:
+        """Return h and the widths d of the outer rule on both sides, and the log of an error that does not count."""
+        a, widest, plans = self._place(c), min(0.5 * math.pi + 2.0 * self.mu / math.sqrt(self.bins) + 0.3, 2.9), []
         floor = min(scipy.special.loggamma(complex(a, y)).real + alpha * y for y in (low, high))
-        steps = 2.0 * math.pi * strips / np.maximum(digits + 4.0 + lost - floor, 1.0)
-        best = int(steps.argmax())
-        return float(steps[best]), float(strips[best]), floor + self.log_moment(c) - digits - 4.0
+        for sign, y in ((1.0, low), (-1.0, high)):  # over e^{−αy}: e^{−dy} is largest at the low y, e^{dy} at the high
+            strips = (widest - sign * alpha) * _STRIPS
+            lost = self._log_bound(c, alpha + sign * strips, 0.0)[0] - sign * strips * y + math.lgamma(a)
+            steps = 2.0 * math.pi * strips / np.maximum(digits + 4.0 + lost - floor, 1.0)
+            plans.append((float(steps.max()), float(strips[steps.argmax()])))
+        steps, widths = zip(*plans, strict=True)
+        return min(steps), widths, floor + self.log_moment(c) - digits - 4.0
+
+    @kept
+    def _log_power(self, power: int) -> Ball:
+        """Bound log E Wʲ over j − 1 for the power j (thm:allocation-factor (5) at z = 0)."""
+        with precision(_BOUND_BITS):
+            one = [(self.shift**2 * (i * (i - 1)) / 2).exp() / math.factorial(i) for i in range(power + 1)]
+            whole = (acb_series(one, prec=power + 1) ** int(self.bins))[power].real * math.factorial(power)
+            return (whole.log() - power * arb(self.bins).log()).upper() / max(power - 1, 1)
 
     def _log_tail(self, b: Any, power: int, cosine: float) -> Any:
         """Return log of the bound of r^b E Wʲ e^{−r·cosine·W} over all r, with the power j."""
-        p = power - b
-        most = 0.5 * p * self.mu**2 * np.where(p < 0.0, p / self.bins - 1.0, np.maximum(p - 1.0, 0.0))
+        p, slope = power - b, float(self._log_power(power))
+        most = np.where(p < 0.0, 0.5 * p * self.mu**2 * (p / self.bins - 1.0), np.maximum(p - 1.0, 0.0) * slope)
         return scipy.special.xlogy(b, b / (math.e * cosine)) + most
 
     def _ends_of(self, c: float, cosine: float, less: float) -> tuple[float, float, float, float]:
@@ -364,33 +380,34 @@ class AllocationBalls(BallLaw):
     def _ray(self, c: float, low: float, high: float, digits: float) -> _Ray:
         """Return the table of ψ for all s = c + iy with y from low to high."""
         alpha = self._turned(c, low, high)[0]
-        h, d, less = self._outer_plan(c, alpha, low, high, digits)
+        h, widths, less = self._outer_plan(c, alpha, low, high, digits)
         beta, a, power = arb(float(self._log_bound(c, alpha, 0.0)[1])), self._place(arb(c)), self._power(c)
         cosine, lift = (arb(alpha) - beta).cos(), self.bins * (beta / self.shift) ** 2 / 2
         u0, u1, *powers = self._ends_of(c, float(cosine), less - float(lift))
         u = np.linspace(u0, u1, 200)
         log_phi = self._log_transform(u + math.log(float(cosine) / self.bins))
         most = float((float(a) * u + (self.bins - 1) * log_phi).max())
-        most = max(most, min(float(a) - power, 0.0) * u0) + power * math.log(self.bins)
+        most = max(most, min(float(a) - power, 0.0) * u0) + math.log(self.bins) + 3.0 * power
         step, first, count = arb(h), math.floor(u0 / h), math.ceil((u1 - u0) / h) + 2
-        if not 2 < count <= MOST_NODES:  # few are left where floats take the moment for more than its integrand
+        # few are left where floats take the moment for more than its integrand
+        if not 2 < count <= 10 * MOST_NODES / (power + 2):
             raise PrecisionError(f"the moments of an epoch at order {c:.3g} need too many nodes, or are not resolved")
-        table = Laplace(self, u0 - h - math.log(self.bins), alpha, most + float(lift) + 5.0 - less)
+        table = Laplace(self, u0 - h - math.log(self.bins), alpha, most + float(lift) + 5.0 - less, power)
         with precision(max(ctx.prec, table.bits)):
             places = [step * j for j in range(first, first + count)]
             values = table.on_ray(alpha, places, power)
-        growth = (2 * arb.pi() * arb(d) / step).exp() - 1
-        margin = 1.0 + 2.0**-40  # the caller rounds y
-        strip = (self._bound(c, arb(alpha) + arb(d)) * (-arb(d) * low / margin).exp()) / growth
-        strip += (self._bound(c, arb(alpha) - arb(d)) * (arb(d) * high * margin).exp()) / growth
+        strip, margin = arb(0), 1.0 + 2.0**-40  # the caller rounds y
+        for sign, y, d in zip((1, -1), (low / margin, high * margin), map(arb, widths), strict=True):
+            bound = self._bound(c, alpha + sign * d) * (-sign * d * y).exp()
+            strip += bound / (2 * arb.pi() * d / step).expm1()
         cut = arb(0)
         for b, end, sign in zip(map(arb, powers), (places[0], places[-1]), (1, -1), strict=True):
-            fall, p = (a - b) * sign, power - b
+            fall, p, slope = (a - b) * sign, power - b, self._log_power(power)
             size = (b * (b / (arb(1).exp() * cosine)).log() if b > 0 else arb(0)) + lift + (a - b) * end
-            size += p * self.shift**2 / 2 * (p / self.bins - 1 if p < 0 else (p - 1).max(arb(0)))
+            more = p * self.shift**2 / 2 * (p / self.bins - 1) if p < 0 else (p - 1).max(arb(0)) * slope
             if not fall > 0:
                 raise PrecisionError("the end of a ray is not resolved")
-            cut += size.exp() * step / (1 - (-fall * step).exp())
+            cut += (size + more).exp() * step / (1 - (-fall * step).exp())
         # the bounds reach too far for many bins, and a transform is slow where its weights differ by thousands of bits
         sizes = [(a * u).exp() * v.abs_upper() * step for u, v in zip(places, values, strict=True)]
         counts = [j for j, size in enumerate(sizes) if not size < cut / count]

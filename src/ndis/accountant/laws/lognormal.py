@@ -1,6 +1,6 @@
 """The Laplace transform of a lognormal number, enclosed at many complex places by one sum (thm:lognormal-laplace).
 
-A trapezoid rule on a vertical line of the Mellin transforms of zʲφⱼ(z) = zʲ E Xʲ e^{−zX}, j ≤ 5, is one
+A trapezoid rule on a vertical line of the Mellin transforms of zʲφⱼ(z) = zʲ E Xʲ e^{−zX}, j ≤ 9, is one
 polynomial in z^{−iη}, whose coefficients serve all z. About a hundred terms are enough for any noise.
 """
 
@@ -16,9 +16,9 @@ from flint import acb, acb_poly, acb_series, arb, ctx
 from ndis._balls import Ball, precision
 from ndis.errors import PrecisionError
 
-MOST_NODES = 20_000  # one rule has no more, for moments and for δ
+MOST_NODES = 30_000  # one rule has no more, for moments and for δ
 _LINES, _BEYOND = np.geomspace(0.05, 200.0, 60), np.geomspace(0.05, 20.0, 30)  # c, and b/c − 1, that are tried
-MOST_POWER = 5  # j
+MOST_POWER = 9  # j
 _PIECE = 32  # coefficients of a polynomial
 _GUARD = 1e-9  # more than floats round
 
@@ -29,7 +29,7 @@ class Laplace:
     The law is that of an epoch: it has `mu`, `shift`, which is μ as a ball, and `bins`.
     """
 
-    def __init__(self, law: Any, low: float, angle: float, deep: float) -> None:
+    def __init__(self, law: Any, low: float, angle: float, deep: float, power: int = 1) -> None:
         mu, self.bins, self.low, deep = law.mu, law.bins, low, max(deep, 1.0)  # no rule is without a node
         low, angle = low - _GUARD, angle + _GUARD  # floats below are rounded
         margin = min(0.5, 3.0 * mu)  # φ far out is bounded after a turn by this much less
@@ -40,9 +40,9 @@ class Laplace:
         ends = y[np.minimum((sizes > -deep - 3.0).cumsum(axis=1).argmax(axis=1) + 1, y.size - 1)]
         far = c * (1.0 + _BEYOND)
         lift = deep + 0.5 * (turn / mu) ** 2
-        asked = (far * (np.log((far + 1.0) / (math.e * math.sin(margin))) - low + 0.5 * mu**2 * (far + 1.0)) + lift) / (
-            far - c
-        )
+        high = far + power  # errors are planned for this j
+        asked = high * np.log(high / (math.e * math.sin(margin))) + far * (0.5 * mu**2 * (far + 1.0) - low)
+        asked = (asked - math.lgamma(power + 1) + lift) / (far - c)
         periods = np.maximum(lift / _LINES, asked.min(axis=1))
         i = int((ends * periods).argmin())
         self.count = math.ceil(ends[i] * periods[i] / (2.0 * math.pi)) + 1
@@ -69,8 +69,8 @@ class Laplace:
             self.errors = []
             for extra in range(MOST_POWER + 1):
                 most = turned * (extra / fall) ** extra if extra else plain
-                power = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
-                above = turned * power.exp() / (period * (b - self.c)).expm1()
+                size = ((b + extra) / fall).log() * (b + extra) + shift**2 * b * (b + 1) / 2 - b * log_low
+                above = turned * size.exp() / (period * (b - self.c)).expm1()
                 last = (extra + places[-1]).abs_upper() ** extra  # at least |s(s+1)…|
                 self.errors.append((most / (period * self.c).expm1() + above + beyond * last).upper())
 
@@ -83,11 +83,12 @@ class Laplace:
         rows, t, out = [first], int(self.bins), []
         for j in range(power):
             rows.append([m * (s + j) for m, s in zip(rows[-1], self.places, strict=True)])
-        for n, sums in enumerate(zip(*(transform(row, -self.step * step, len(places)) for row in rows), strict=True)):
+        for n, sums in enumerate(zip(*transform(rows, -self.step * step, len(places)), strict=True)):
             turn = (acb(-self.c, self.step * self.count) * step * n).exp()
-            values = [value * turn + disc(error) for value, error in zip(sums, self.errors, strict=False)]
+            values = [value * turn + disc(error) for value, error in zip(sums, self.errors[: power + 1], strict=True)]
             a = [value / math.factorial(j) for j, value in enumerate(values)]  # φ(z/t − hz/t) = Σ aⱼhʲ
-            psi = (acb_series(a, prec=power + 1) ** t)[power] * math.factorial(power)
+            one = acb_series(a, prec=power + 1)  # a logarithm is quicker
+            psi = ((t * one.log()).exp() if a[0].real > 0 else one**t)[power] * math.factorial(power)
             out.append(psi * (-power * (acb(places[0], alpha) + step * n)).exp())
         return out
 
@@ -101,17 +102,17 @@ class Laplace:
         return out
 
 
-def transform(weights: list[Any], angle: Ball, count: int) -> list[Any]:
-    """Enclose Σ_j weights_j e^{ijk·angle} for k < count by one product of polynomials: 2jk = j² + k² − (k − j)².
+def transform(rows: list[list[Any]], angle: Ball, count: int) -> list[list[Any]]:
+    """Enclose Σ_j row_j e^{ijk·angle} for each row and k < count by products of polynomials: 2jk = j² + k² − (k − j)².
 
-    >>> [round(float(value.real), 6) for value in transform([acb(1), acb(2)], arb.pi(), 3)]
+    >>> [round(float(value.real), 6) for value in transform([[acb(1), acb(2)]], arb.pi(), 3)[0]]
     [3.0, -1.0, 3.0]
     """
-    size = len(weights)
+    size = len(rows[0])
     chirp = [acb(0, angle * (m * m) / 2).exp() for m in range(max(size, count))]
-    turned = acb_poly([weight * z for weight, z in zip(weights, chirp, strict=False)])
-    both = turned * acb_poly([chirp[m if m > 0 else -m].conjugate() for m in range(1 - size, count)])
-    return [both[size - 1 + k] * chirp[k] for k in range(count)]
+    back = acb_poly([chirp[abs(m)].conjugate() for m in range(1 - size, count)])
+    both = (acb_poly([weight * z for weight, z in zip(row, chirp, strict=False)]) * back for row in rows)
+    return [[one[size - 1 + k] * chirp[k] for k in range(count)] for one in both]
 
 
 def disc(radius: Ball) -> Any:
