@@ -81,7 +81,7 @@ def sums() -> None:
         theta = np.random.default_rng(1).normal(size=(d + 1, 10))
         gram, one, ten = fastest(
             linear.gram,
-            lambda work=linear, t=theta[:, 0]: work.residual_products(t, clip=0.1, square_clip=0.5),
+            lambda work=linear, t=theta[:, 0]: work.residual_products(t, clip=0.1),
             lambda work=classes, t=theta: work.gradients(t, clip=0.1),
             repeats=3,
         )

@@ -93,7 +93,7 @@ def simulate_logistic(records: int, epsilon: float, scale: float, *, fits: int, 
             warnings.simplefilter("ignore", NotPrivateWarning)
             seeded = int(rng.integers(2**60))
             model = PrivateLogisticRegression(
-                epsilon=epsilon, row_norm_bound=2.0, classes=(0, 1), intervals=True, random_state=seeded
+                epsilon=epsilon, row_norm_bound=2.0, classes=(0, 1), random_state=seeded
             ).fit(x, y)
         table = model.summary()
         if not np.isfinite(table.standard_error).all():

@@ -74,7 +74,9 @@ def join_tails(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         after = formula.next_node(descend=False, siblings=True)
         if isinstance(after, nodes.Text) and (tail := re.match(r"[,.;:)]+", after)):
             formula["tail"] = tail[0]
-            formula.parent.replace(after, nodes.Text(after[len(tail[0]) :]))
+            parent = formula.parent
+            place = next(i for i, each in enumerate(parent) if each is after)  # an equal text may stand before it
+            parent[place] = nodes.Text(after[len(tail[0]) :])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -268,7 +268,7 @@ class PrivacyProfile(Risks):
         x = single("epsilon", as_floats("epsilon", epsilon))
         usual = SAMPLED_WIDTH if self.composed else WIDTH
         width = usual if relative_width is None else as_one_probability("relative_width", relative_width)
-        boxes = [self._certify(one, x, width) for one in orders_of(order)]
+        boxes = [self._certify(one, x, width) for one in self._orders(order)]
         lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
         if not self.attained:
             worst = worst_attained(self.groups, orders_of(order), x)
@@ -397,7 +397,7 @@ class PrivacyProfile(Risks):
         if self.composed and order == "worst":
             values = worse(self._compositions(order), x.ravel(), floor)
         else:
-            values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in orders_of(order)])
+            values = np.maximum.reduce([self._log_delta(one, x.ravel(), floor) for one in self._orders(order)])
         if self.failure_probability:
             values = np.minimum(np.logaddexp(values, math.log(self.failure_probability)), 0.0)
         return shaped(values, x.shape)
@@ -412,9 +412,15 @@ class PrivacyProfile(Risks):
     def _evaluators(self) -> dict[Order, Composition | OneRelease]:
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
-            return {one: Composition([(g.law(one), g.count) for g in self.groups], one) for one in orders_of("worst")}
+            made = {one: Composition([(g.law(one), g.count) for g in self.groups], one) for one in orders_of("worst")}
+            alike = all(law.reversed() is law for law, _ in made["add"].parts)
+            return {**made, "remove": made["add"]} if alike else {**made}
         group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
+
+    def _orders(self, order: str) -> list[Order]:
+        """Return the orders that a caller asks for, and one of them if both are alike."""
+        return list({self._evaluators[one]: one for one in orders_of(order)}.values())
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is copied and pickled: no tables."""
@@ -422,7 +428,7 @@ class PrivacyProfile(Risks):
 
     def _compositions(self, order: Choice) -> list[Composition]:
         """Return the evaluators of a profile that composes releases."""
-        return [one for one in map(self._evaluators.__getitem__, orders_of(order)) if isinstance(one, Composition)]
+        return [one for one in map(self._evaluators.__getitem__, self._orders(order)) if isinstance(one, Composition)]
 
     def _smallest_epsilon(self, target: float, choice: str, guess: float | None = None) -> float:
         """Return the smallest safe ε for the δ `target`; a guess only saves time."""
@@ -431,7 +437,7 @@ class PrivacyProfile(Risks):
             if not target > 0.0:
                 return math.inf
         epsilon = 0.0
-        for order in orders_of(choice):
+        for order in self._orders(choice):
             if epsilon < math.inf:
                 epsilon = self._evaluators[order].smallest_epsilon(target, epsilon, guess)
         return epsilon

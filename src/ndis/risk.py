@@ -414,9 +414,8 @@ def _line_of_moments(both: list[Composition], size: float, *, shared: bool, exac
         end *= _FARTHER
     if exact and shared:
         with suppress(PrecisionError):
-            return end, UpperCurve(both[1], end, size, both=True)
-    symmetric = shared and all(law.reversed() is law for law, _ in both[0].parts)
-    lines = [UpperCurve(one, end, size, both=False, exact=exact) for one in (both[:1] if symmetric else both)]
+            return end, UpperCurve(both[-1], end, size, both=True)
+    lines = [UpperCurve(one, end, size, both=False, exact=exact) for one in both]
     return end, lambda epsilon: np.maximum.reduce([line(epsilon) for line in lines])
 
 

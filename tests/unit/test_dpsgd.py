@@ -185,6 +185,7 @@ class TestDPSGD:
         assert [row.steps for row in rows] == [3, 6, 8]
         close([row.epsilon for row in rows], run.epsilon_after([3, 6, 8], delta=1e-5), rel=1e-12)
         assert rows[-1].epoch == pytest.approx(8 / 3)
+        assert {(type(row.epoch), type(row.steps), type(row.epsilon)) for row in rows} == {(float, int, float)}
 
     def test_schedules(self):
         schedule = DPSGD.from_schedule([(1.0, 0.01, 500), Stage(noise_multiplier=1.4, sampling_rate=0.02, steps=300)])

@@ -237,12 +237,11 @@ class Composition:
                 return start
             try:
                 value, error = self.log_delta_and_error(np.array([start - moved]))
-            except PrecisionError:
-                if not (self.floats.atom > 0.0 and self.certify(start, SAMPLED_WIDTH).upper <= target):
-                    raise
-                return start
-            if value[0] + 2.0 * error[0] <= goal - moved:
-                return start
+                if value[0] + 2.0 * error[0] <= goal - moved:
+                    return start
+            except PrecisionError:  # a wide certificate may tell
+                if self.certify(start, SAMPLED_WIDTH).upper <= target:
+                    return start
         beyond = 2.0 * max(start, self.floats.guess(goal) if guess is None else guess)
         while True:
             moved = doubt * (mean + beyond)
@@ -278,12 +277,10 @@ class Composition:
 
     def _epsilon(self, target: float, guess: float | None) -> float:
         """Return the smallest safe ε in floats, or from certificates if floats refuse."""
-        try:
-            return self.floats.epsilon(target, guess)
-        except PrecisionError:
-            if self.floats.atom > 0.0:  # no sum of moments stands in for floats; the stand-ins are on the safe side
-                return self.certified_epsilon(target)
-            return self._epsilon_by_values(target)
+        for search in (lambda goal: self.floats.epsilon(goal, guess), self._epsilon_by_values):
+            with suppress(PrecisionError):
+                return search(target)
+        return self.certified_epsilon(target)  # the stand-ins are on the safe side
 
     def _epsilon_by_values(self, target: float) -> float:
         """Search with values of `log_delta`. Each may be a certificate, so few are computed."""
@@ -327,7 +324,7 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
     """
     if epsilon.size > 1:
         try:
-            return np.maximum(*(one.floats.log_delta(epsilon)[0] for one in both))
+            return np.asarray(np.maximum.reduce([one.floats.log_delta(epsilon)[0] for one in both]))
         except PrecisionError:
             pass
     return np.array([_worse(both, x, floor) for x in epsilon.tolist()])

@@ -48,7 +48,7 @@ _NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half t
 _NARROWEST = 2.0**-48
 _MOST_PARTS = 4  # a panel is cut into at most this many
 _THIN = 1.0 / 300.0  # relative to the whole width: the mass of a narrower panel falls with its width
-_MOST_WAYS = 65  # in which steps may have the loss 0, or one label or the other
+_MOST_WAYS = 65  # in which steps may have the loss 0
 _MARGIN = 36.0  # log units by which tables go deeper than log δ
 
 
@@ -197,7 +197,7 @@ class LossSums(SumTables):
         for law, n in steps:
             more = self._ways(law.densities(order, self._depth), n)
             if len(ways) * len(more) > _MOST_WAYS:
-                raise PrecisionError("there are too many ways in which steps may have the loss 0 or a label")
+                raise PrecisionError("there are too many ways in which steps may have the loss 0")
             ways = [(p + q, [*some, *others]) for p, some in ways for q, others in more]
         # a way that is rarer than the depth of the tables is lost like their ends
         self.sums = [self._sum_of(p, counts) for p, counts in ways if counts and p > -self._depth]
@@ -210,12 +210,8 @@ class LossSums(SumTables):
         self.densities += [one for _, one in parts if one is not None]
         if len(parts) == 1:
             return [(0.0, [(first, n)])]
-        (p, one), (q, _) = parts
-        out = []
-        for k in range(n + 1):  # how many are of the second kind; the first may be the loss 0
-            counts = [(first, k)] if one is None else [(first, n - k), (first + 1, k)]
-            out.append((math.log(math.comb(n, k)) + (n - k) * p + k * q, [(j, m) for j, m in counts if m]))
-        return out
+        (p, _), (q, _) = parts  # the first is the loss 0
+        return [(math.log(math.comb(n, k)) + (n - k) * p + k * q, [(first, k)] * (k > 0)) for k in range(n + 1)]
 
     def _sum_of(self, log_p: float, counts: list[tuple[int, int]]) -> tuple[float, Ball, DensityTable]:
         """Return the chance of a way, the end of the sum of its losses, and the table of its density."""

@@ -165,7 +165,7 @@ def _over_pair(outer: PairStep, inner: PairStep, e: float, add: bool) -> tuple[f
         known, wrong = panels(halves)
         both = np.logaddexp(*np.split(known, 2))
         total = np.logaddexp(value, np.logaddexp.reduce(both))
-        if np.isnan(total):
+        if not total > -math.inf:  # nothing counts, or it is NaN
             break
         change = np.where(both > -math.inf, np.abs(np.expm1(np.minimum(whole - both, 700.0))), 0.0)
         noise = np.max(np.split(wrong, 2), axis=0)

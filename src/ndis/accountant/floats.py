@@ -13,7 +13,8 @@ each with an error estimate of its own. The estimate adds up
     the last value of the integrand, in place of what is left of the path.
 
 A path is taken only where the integrand dies for good and stays below a few times its value at the saddle. Two steps
-have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour,
+have an integral of positive terms (`ndis.accountant.few`). Where rare large losses spoil the contour, a
+composition with public labels is the mean over the numbers of steps with each label, and
 `ndis.accountant.densities` adds up the densities of all losses. A negative ε is turned into a positive one of the
 reversed order, δ_PQ(ε) = 1 − e^ε + e^ε δ_QP(−ε), whose two parts are positive. Every value carries an error estimate,
 and none is returned if the estimate is above 5e-11 (1 + |log δ|), or 5e-9 (1 + |log δ|) with epochs of random
@@ -62,6 +63,8 @@ _MOST_SUMS = 4_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _SHALLOW, _DEEP = 40.0, 200.0  # −log δ between which the first tables end
 _NEAR = 8.0  # log units by which log δ may lie below the depth of its tables, of which they know more
+_MOST_LABELS = 100  # numbers of labels that are evaluated; the chance of the others is an error
+_UNCOUNTED = -37.0  # log of that error, over δ
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
 _LAST = 2.0**-40
@@ -172,6 +175,8 @@ class FloatComposition:
         if self._sums is not None:
             yield self._by_sums(epsilon, pivot)
         yield self._by_contour(epsilon, pivot, saddle)
+        if self._labelled:
+            yield self._by_labels(epsilon, pivot)
         if not saddle[3] <= _LEAST and self._easy:  # a bound that is not known excludes nothing
             yield self._by_sums(epsilon, pivot)
 
@@ -197,6 +202,28 @@ class FloatComposition:
         """Integrate along the contour. A δ so small that what moments leave out may count is not known."""
         value, slope, error = integrate(self, epsilon, pivot, saddle)
         return value, slope, np.where(value < self.deepest, math.inf, error)
+
+    @cached_property
+    def _labelled(self) -> list[tuple[float, FloatComposition]]:
+        """Return the compositions with known numbers of labels, and the logs of their chances; likely ones first."""
+        for i, (law, n) in enumerate(self.parts):
+            if ways := law.labels(n):
+                others = self.parts[:i] + self.parts[i + 1 :]
+                return [(log_p, FloatComposition([*others, *steps], self.order)) for log_p, steps in ways]
+        return []
+
+    def _by_labels(self, epsilon: Floats, pivot: int) -> _Found:
+        """Compute δ as the mean over the numbers of labels, from the likeliest on, until the others do not count."""
+        value, (slope, error) = np.full(epsilon.size, -math.inf), np.zeros((2, epsilon.size))
+        rarer = np.logaddexp.accumulate([log_p for log_p, _ in self._labelled[:0:-1]])[::-1]
+        for (log_p, one), left in zip(self._labelled[:_MOST_LABELS], [*rarer, -math.inf], strict=False):
+            v, s, e = one._evaluate(epsilon)
+            total = np.logaddexp(value, log_p + v)
+            old, new = np.exp([value, log_p + v] - np.maximum(total, -1e300))
+            value, slope, error = total, old * slope + new * s, old * error + new * e
+            if left < value[pivot] + _UNCOUNTED:
+                break
+        return value, slope, error + np.exp(np.minimum(left + 1.0 - value, 100.0))
 
     def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
         """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""

@@ -15,7 +15,7 @@ from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice,
 from ndis.cli.output import print_values
 from ndis.cli.release import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
-from ndis.pages.text import printable
+from ndis.pages.text import printable, several
 
 _LEDGER = argument("path", "LEDGER")
 _SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
@@ -115,10 +115,8 @@ def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     budget = _opened(path)
     heads = [*(_seal(file, budget.data_name) for file in receipt), *map(_head, head)]
     count = budget.verify(heads=heads)
-    click.echo(
-        f"{count} entries fit together"
-        + (f", {len(heads)} receipt{'s' * (len(heads) > 1)} among them" if heads else "")
-    )
+    among = f", {several(len(heads), 'receipt')} among them" if heads else ""
+    click.echo(f"{count} entries fit together{among}")
 
 
 @command(_LEDGER, written("A new file, to be kept where writers of the ledger cannot reach it.", new=True))
@@ -140,9 +138,7 @@ def export(path: Path, output: Path) -> None:
 
     Example: ndis ledger export visits.ledger --output budget.html
     """
-    report = _opened(path).report()
-    text = report.to_json() if output.suffix.lower() == ".json" else report.to_html()
-    write_file(output, text.encode() + b"\n", new=True)
+    _opened(path).report().save(output, new=True)
 
 
 ledger = Commands(

@@ -3,8 +3,8 @@
 `RecordSums` opens the data once, by the readers and row rules of `exact_gram`, and then makes one pass per call:
 
 - ``gram()``: Σ xxᵀ of the predictors x, the features and the constant if there is one;
-- ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, the
-  number of records, and, with ``square_clip=R``, the sums of squared residuals;
+- ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, and
+  the number of records;
 - ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes;
 - ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`);
 - ``term_grams(theta, clip=C)``: Σ ttᵀ of the clipped terms t of `residual_products`, one matrix per target;
@@ -58,7 +58,7 @@ from ndis.gram.terms import (
 
 @dataclass(frozen=True, eq=False)
 class TermSums:
-    """The sums of one pass. **Private**, except for `clip`, `square_clip` and `edges`.
+    """The sums of one pass. **Private**, except for `clip` and `edges`.
 
     Attributes
     ----------
@@ -66,10 +66,6 @@ class TermSums:
         Σ of the clipped terms in real units, in the shape of θ: one row per predictor, the constant last.
     clip : float
         The norm that no record's term exceeds.
-    squares : ExactArray or None
-        Σ of squared residuals per target. The residuals of one record are clipped together to norm `square_clip`, so
-        its squares have a Euclidean norm, and a sum, of at most square_clip².
-    square_clip : float or None
     longer : int array
         For every edge the number of records whose term, before clipping, is longer than this edge.
     edges : tuple of float
@@ -80,8 +76,6 @@ class TermSums:
 
     total: ExactArray
     clip: float
-    squares: ExactArray | None
-    square_clip: float | None
     longer: NDArray[np.int64]
     edges: tuple[float, ...]
     records: int
@@ -217,9 +211,7 @@ class RecordSums:
         predictors = [*range(self._tile.features), *[self._tile.width - 1] * self._constant]
         return Gram(values.finish().integers[np.ix_(predictors, predictors)], self.layout)
 
-    def residual_products(
-        self, theta: Any, *, clip: float, square_clip: float | None = None, edges: Sequence[float] | None = None
-    ) -> TermSums:
+    def residual_products(self, theta: Any, *, clip: float, edges: Sequence[float] | None = None) -> TermSums:
         """Σ clip(x·(y − xᵀθ)) in one pass.
 
         Parameters
@@ -228,8 +220,6 @@ class RecordSums:
             Public. It is rounded to about 2⁻³⁴ of the largest prediction that it can make.
         clip : float
             C: a term with ‖x‖·‖y − xᵀθ‖ above C is scaled to norm C.
-        square_clip : float, optional
-            R: with it, the squares of the residuals are summed, clipped to norm R before.
         edges : sequence of float, optional
             Lengths of terms to count; by default only C.
         """
@@ -237,9 +227,8 @@ class RecordSums:
             raise ParameterError("targets", "be numbers to regress on", "none" if not self.targets else "classes")
         clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, self.targets), _edges(clip, edges)
-        square = None if square_clip is None else as_one_positive("square_clip", square_clip)
-        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=square, edges=marks)
-        return self._found(rule, np.shape(theta), clip, square, marks)
+        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
+        return self._found(rule, np.shape(theta), clip, marks)
 
     def gradients(self, theta: Any, *, clip: float, edges: Sequence[float] | None = None) -> TermSums:
         """Σ clip(x ⊗ (p − onehot(y))), p = softmax(xᵀθ), in one pass; for two classes p = σ(xᵀθ) of the second one.
@@ -256,7 +245,7 @@ class RecordSums:
         clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
         rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
-        return self._found(rule, np.shape(theta), clip, None, marks)
+        return self._found(rule, np.shape(theta), clip, marks)
 
     def weighted_gram(self, theta: Any) -> Gram:
         """Return Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
@@ -286,7 +275,7 @@ class RecordSums:
         """
         weights = self._public(theta, self.targets)
         clip = as_one_positive("clip", clip)
-        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, square_clip=None, edges=())
+        rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, edges=())
         bits = self.layout.fractional_bits
         terms = RowLayout(self.layout.width, clip, fractional_bits=bits)
         tile = self._tile
@@ -324,19 +313,15 @@ class RecordSums:
         require(np.isfinite(array).all(), "theta", "be finite", "a NaN or an infinity")
         return array.reshape(p, outputs)
 
-    def _found(self, rule: TermRule, shape: Any, clip: float, square: float | None, edges: Any) -> TermSums:
+    def _found(self, rule: TermRule, shape: Any, clip: float, edges: Any) -> TermSums:
         """Run one pass over the rows, and take its integers apart."""
         tile = self._tile
         values: SumAccumulator = self._pass(lambda device: SumAccumulator(tile, rule, device))
         integers, p, m = values.integers().astype(object), self.layout.width, rule.outputs
         products = integers[: p * m].reshape(p, m)
         steps = [step * rule.unit for step in self.layout.steps]
-        squares = None if square is None else _scaled(integers[p * m : p * m + m], rule.square_unit)
-        tail = integers[len(integers) - len(edges) - 1 :]
-        return TermSums(
-            _scaled(products, steps, shape), clip, squares, square,
-            np.array(tail[:-1], dtype=np.int64), edges, int(tail[-1]),
-        )  # fmt: skip
+        *longer, records = integers[len(integers) - len(edges) - 1 :]
+        return TermSums(_scaled(products, steps, shape), clip, np.array(longer, dtype=np.int64), edges, int(records))
 
     def _pass(self, make: Callable[[str | None], Any]) -> Any:
         """Feed all rows to the accumulators that ``make`` makes, and return their sum. No task holds the data."""

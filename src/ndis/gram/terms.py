@@ -52,7 +52,6 @@ _TERM_BITS = 22  # a row at its bound, its term at the clip, has about 2²² uni
 _SUM_BITS = 42  # bits of one record's contribution, so that 2¹¹ records add up exactly in float64
 _MOST_BITS = 46  # bits of the same, if a small constant needs more
 _LEAST_BITS = 10  # units of v in place of _TERM_BITS then
-_SQUARE_ROOT = 2.0**18  # a residual at its own clip, in units of its grid
 _FARTHEST = 200  # the most that a binary exponent of a unit may be
 
 
@@ -82,10 +81,6 @@ class TermRule:
         0 for residuals; otherwise the unit of a class code in the target column.
     logit_unit : float
         The value of one unit of tile @ weights in logits.
-    square_scale : float
-        For residuals in units of their own clip's grid; 0 if no squares are asked for.
-    square_unit : Fraction
-        The real value of one unit in the sum of squares.
     """
 
     weights: NDArray[np.float64]
@@ -98,8 +93,6 @@ class TermRule:
     unit: Fraction
     gradient: float = 0.0
     logit_unit: float = 0.0
-    square_scale: float = 0.0
-    square_unit: Fraction = Fraction(0)
 
     @property
     def outputs(self) -> int:
@@ -109,35 +102,32 @@ class TermRule:
     @property
     def size(self) -> int:
         """Return how many integers `sums` makes."""
-        products = (self.features + bool(self.constant) + bool(self.square_scale)) * self.outputs
-        return products + len(self.edges) + 1
+        return (self.features + bool(self.constant)) * self.outputs + len(self.edges) + 1
 
     @property
     def block_rows(self) -> int:
         """Rows whose sum is exact in float64."""
         return int(1 << (53 - self.bits))
 
-    def integers(self, xp: Any, tile: Any, weights: Any) -> tuple[Any, Any, Any]:
-        """Return u of every record, the norm of its unclipped term, and the exact products; outputs × records."""
+    def integers(self, xp: Any, tile: Any, weights: Any) -> tuple[Any, Any]:
+        """Return u of every record, outputs × records, and the norm of its unclipped term."""
         products = weights.T @ tile.T
         v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
         q = tile[:, : self.features]
         h = xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
         limits = xp.full_like(h, self.limit * BELOW) / h  # infinite for a zero row, whose term is zero
         norms = _norm(xp, v)
-        return clip_to(xp, v, norms, limits), norms * h, products
+        return clip_to(xp, v, norms, limits), norms * h
 
     def sums(self, xp: Any, tile: Any, weights: Any, multiply: Callable[[Any, Any], Any]) -> list[Any]:
-        """Sums over at most 2¹⁷ rows of a tile: q ⊗ u, squares, exceedances of the edges, records; exact integers.
+        """Sums over at most 2¹⁷ rows of a tile: q ⊗ u, exceedances of the edges, records; exact integers.
 
         ``multiply(tile, u)`` is Σ q ⊗ u, exactly.
         """
-        u, norms, products = self.integers(xp, tile, weights)
+        u, norms = self.integers(xp, tile, weights)
         total = multiply(tile, u)
         here = tile[:, -1] != 0
         terms = [total[: self.features].reshape(-1), *([total[-1]] if self.constant else [])]  # predictors × outputs
-        if self.square_scale:
-            terms.append(_squares(xp, products * self.square_scale))
         terms += [((norms > edge) & here).sum().reshape(1) for edge in self.edges]
         return [*terms, here.sum().reshape(1)]
 
@@ -174,32 +164,15 @@ def _norm(xp: Any, v: Any) -> Any:
     return xp.sqrt(total)
 
 
-def _squares(xp: Any, residuals: Any) -> Any:
-    """Return Σ z² per output, z the residuals of a record, clipped in norm to 2¹⁸."""
-    norms = _norm(xp, residuals)
-    z = clip_to(xp, residuals, norms, xp.full_like(norms, _SQUARE_ROOT * BELOW))
-    return (z * z).sum(1)
-
-
-def residual_rule(
-    layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, square_clip: float | None, edges: Any
-) -> TermRule:
+def residual_rule(layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any) -> TermRule:
     """Return the rule of x·(y − xᵀθ), clipped, for a tile of ``layout``; with ``constant`` x has the last column."""
     k, target = layout.fractional_bits, layout.steps[layout.features]
     weights, fraction_bits = _integer_weights(layout, theta, constant, target, range(52 - k, -1, -1), own=True)
     unit = target / 2**fraction_bits  # the unit of tile @ weights
-    square_unit = Fraction(0) if square_clip is None else Fraction(square_clip) / int(_SQUARE_ROOT)
-    if square_unit and not abs(_exponent(unit / square_unit)) <= _FARTHEST:
-        raise ParameterError("square_clip", "be comparable with the target bound", square_clip)
-    return _rule(
-        layout, -weights, constant=constant, clip=clip, edges=edges, v_unit=unit,
-        square_scale=float(unit / square_unit) if square_unit else 0.0, square_unit=square_unit**2,
-    )  # fmt: skip
+    return _rule(layout, -weights, constant=constant, clip=clip, edges=edges, v_unit=unit)
 
 
-def gradient_rule(
-    layout: RowLayout, theta: NDArray[np.float64], *, constant: bool, clip: float, edges: Any
-) -> TermRule:
+def gradient_rule(layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any) -> TermRule:
     """Return the rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
     bits = range(60, -_FARTHEST, -1)
     weights, fraction_bits = _integer_weights(layout, theta, constant, Fraction(1), bits, own=False)

@@ -181,7 +181,7 @@ class PrivateEstimator(SavedModel):
         """Check the parameters that are true or false by default, then all others; return the public numbers."""
         for one in fields(self):
             given = getattr(self, one.name)
-            good = not isinstance(one.default, bool) or isinstance(given, bool | np.bool_)
+            good = "bool" not in str(one.type) or given is one.default or isinstance(given, bool | np.bool_)
             require(good, one.name, "be True or False", f"{given!r:.80}")
         return self._check(files=files)
 

@@ -10,8 +10,10 @@ round's shift is fixed in advance (`ndis.mechanisms.rounds`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -24,10 +26,10 @@ from ndis._validate import Floats, as_adjacency, as_choice, as_scalar, require
 from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
+from ndis.learn import _solver as solver
 from ndis.learn._estimator import calibrated
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._releases import INTERCEPT_SHARE, PLACE_SHARES, RoundReleases
-from ndis.learn._solver import EDGES, EVIDENCE, FIRST_CLIP, NOISE_SHARE, Unshrunk, evidence, next_clip, shrunk, unshrunk
+from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases
 from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
@@ -38,6 +40,7 @@ from ndis.models.exact_solve import Release
 from ndis.noise.bits import random_bits
 
 METHODS = ("rounds", "mean", "posterior")
+_TITLE = "Private logistic regression"
 
 # Chosen on breast cancer and digits; accuracies change by less than a point within a factor of 1.5.
 GRAM_SHARES = (0.08, 0.2)  # the matrix that finds directions, and the one along them
@@ -45,9 +48,13 @@ COUNT_SHARE = 0.1  # the histogram takes this share of a round
 BIAS_WEIGHT = 0.3
 INTERVAL_GRAM_SHARES = (0.06, 0.08)  # if intervals are asked for: the Hessian then serves for half of the rounds
 HESSIAN_SHARES = (0.05, 0.1)  # for the two weighted Gram matrices, if intervals are asked for
+FEW_HESSIAN = 0.03  # for the last one, if there are few records
 LAST_ROUND = 3.0  # rounds' worth of budget for the last round then, which intervals are made from
 CURVATURE = 0.6  # this share of Böhning's bound, which holds at weights of zero only; steps are stable above one half
 EIGENVALUE_FLOOR = 0.5  # this share of s·√(2p), the largest eigenvalue of the noise
+HESSIAN_FLOOR = 1.5  # the same for the Hessian: steps along directions that its noise makes would be too long
+AFFORDED = 0.1  # rows of the last Hessian are longer while its noise is below this share of its least eigenvalue
+_SETTLED = 0.5  # typical log-odds move by less in the last round, or else a note says so
 _PACE = 4.0  # the clip may change by this factor per round
 
 
@@ -79,10 +86,10 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
     method : {"rounds", "mean", "posterior"}
     rounds : int
         Of "rounds": passes over the data after the one for the Gram matrix.
-    intervals : bool
-        Of "rounds", for two classes: release the Hessian too, from the same budget, so that there are `coef_interval`
-        and `summary`. It takes two more passes and some of the budget: predictions get a little worse. With a schema
-        and an intercept, the other values of a category are then compared with its first one.
+    intervals : bool, optional
+        Of "rounds", for two classes, and then the default: release the Hessian too, from the same budget, for
+        `coef_interval` and errors in `summary`. It takes two more passes and some of the budget. With a schema and an
+        intercept, the other values of a category are then compared with its first one.
     adjacency : {"add-remove", "replace-one"}
         Of "rounds": which data sets are neighbours. The other methods have "add-remove" only.
     l2_penalty : float, optional
@@ -111,10 +118,12 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
     profile_ : PrivacyProfile
         The certified guarantee of all releases together, at every ε; of "rounds".
     estimate_ : Unshrunk
-        With `intervals`: the weights without shrinkage, with their covariance, in the units of the data; the intercept
+        With intervals: the weights without shrinkage, with their covariance, in the units of the data; the intercept
         is last.
+    last_step_ : float
+        With intervals: by how much typical log-odds moved in the last round.
     baseline_ : dict
-        With `intervals`, a schema and an intercept: the value that the others of each category are compared with.
+        With intervals, a schema and an intercept: the value that the others of each category are compared with.
     receipt_, mechanism_
         What is guaranteed, and how. The receipt's parameter `classes_stated` is false where the classes were taken from
         `y`.
@@ -131,7 +140,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
     >>> model.score(x, y, public=True) > 0.9
     True
     >>> y = (rng.uniform(size=4000) < 1 / (1 + np.exp(-x[:, 0]))).astype(int)
-    >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1), intervals=True).fit(x, y)
+    >>> model = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1)).fit(x, y)
     >>> low, high = model.coef_interval(0.9999)[0]
     >>> bool(low < 1 < high)
     True
@@ -143,7 +152,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
 
     classes: Any = None
     method: str = "rounds"
-    intervals: bool = False
+    intervals: bool | None = None
     l2_penalty: float | None = None
     max_records: int | None = None
     bound: str = "exact"
@@ -208,13 +217,19 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             raise ParameterError("classes", "be two with intervals=True", f"{len(self.classes_)} classes", remedy)
 
     @property
+    def _with_intervals(self) -> bool:
+        """Say if the fit has intervals: unless stated otherwise, in rounds for two classes."""
+        possible = self.method == "rounds" and len(self.classes_) == 2
+        return possible if self.intervals is None else bool(self.intervals)
+
+    @property
     def _against_first_category(self) -> bool:
         """With a constant, the columns of a category are collinear, and no interval would be finite."""
-        return bool(self.intervals and self.fit_intercept)
+        return bool(self._with_intervals and self.fit_intercept)
 
     def _descend(self, data: Any, codes: Any, row_norm_bound: float) -> None:
         """Learn in rounds of gradients."""
-        intervals = bool(self.intervals)
+        intervals = self._with_intervals
         budget = calibrated_gradients(**self._public(), rounds=self._checked_rounds(), intervals=intervals)
         sums = RecordSums(data, row_norm_bound=row_norm_bound, classes=codes)
         ranges, constant = self._public_ranges(targets=0), bool(self.fit_intercept)
@@ -228,6 +243,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         self.receipt_ = self.receipt_.bound_to(coefficients=self.coef_, intercept=self.intercept_)
         if estimate is not None:
             self.estimate_ = estimate.in_units(units)
+            self.last_step_ = float(np.linalg.norm(estimate.theta - estimate.at))
 
     def _lift(self, read: Callable[[], tuple[Any, Floats]], row_norm_bound: float) -> None:
         """Learn from the posterior."""
@@ -272,7 +288,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         return np.asarray(np.stack([expit(-scores), expit(scores)], 1) if scores.ndim == 1 else softmax(scores, axis=1))
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Floats:
-        """Compute intervals of the probability of the second class for rows; with `intervals`.
+        """Compute intervals of the probability of the second class for rows; of a fit with intervals.
 
         They are those of the log-odds xᵀβ of the population, mapped to probabilities, with the assumptions of
         `coef_interval`. They are [0, 1] if the noise hides a direction of the features.
@@ -285,31 +301,33 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         return np.asarray(expit(self.estimate_.predicted(self._dense_rows(X), level)[:, 0]))
 
     def summary(self, level: float = 0.95) -> CoefficientTable:
-        """Make a table of coefficients, in the units of the data; with `intervals` it has errors and intervals.
+        """Make a table of coefficients, in the units of the data, with errors and intervals if the fit has them.
 
         `summary().odds_ratios()` are the odds ratios with their intervals.
         """
         check_is_fitted(self)
         if not hasattr(self, "estimate_"):
             return self._shrunk_table(level)
-        first, second = self.classes_.tolist()
-        return self._summary("Private logistic regression", level, f"log-odds of {second!r} against {first!r}")
+        words = "log-odds of {1!r} against {0!r}".format(*self.classes_.tolist())
+        if self.last_step_ > _SETTLED:
+            words += f"; they moved by {self.last_step_:.2g} in the last round: a column may separate the classes, and "
+            words += "then has no finite coefficient; otherwise more rounds or records would settle them"
+        return self._summary(_TITLE, level, words)
 
     def _shrunk_table(self, level: float) -> CoefficientTable:
         """Make a table of a fit without intervals: the weights for predictions, and no error is known."""
-        names, outputs = [*self._names(), "(intercept)"], len(self.coef_)
-        labels = [""] if outputs == 1 else [f"{label}: " for label in self.classes_.tolist()]
+        labels = [""] if len(self.coef_) == 1 else [f"{label}: " for label in self.classes_.tolist()]
         weights = np.hstack([self.coef_, np.reshape(self.intercept_, (-1, 1))]).ravel()
-        index = [(f"{label}{name}",) for label in labels for name in names]
-        note = "shrunk: for predictions; errors are unknown: intervals=True before a fit of two classes releases them"
+        index = [(f"{label}{name}",) for label in labels for name in [*self._names(), "(intercept)"]]
+        note = "shrunk: for predictions; errors are unknown: rounds of two classes with intervals release them"
         values, notes = (weights, np.full(len(index), np.inf)), (self.receipt_.words, note)
-        title = "Private logistic regression"
-        return CoefficientTable.normal(title, ("name",), index, values, level, notes, shrunk=weights)
+        return CoefficientTable.normal(_TITLE, ("name",), index, values, level, notes, shrunk=weights)
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)
         if not hasattr(self, "estimate_"):
-            raise ParameterError("intervals", "be True before the fit", self.intervals, "it takes a part of the budget")
+            remedy = "two classes with method='rounds' have them by default; they take a part of the budget"
+            raise ParameterError("intervals", "be released in the fit", self.intervals, remedy)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -330,36 +348,61 @@ def calibrated_gradients(*, rounds: int, intervals: bool = False, **guarantee: A
     >>> len(budget.sum_shares), len(budget.count_shares)
     (3, 4)
     """
-    own = (*INTERVAL_GRAM_SHARES, *HESSIAN_SHARES) if intervals else GRAM_SHARES
-    left = 1.0 - sum(own) - sum(PLACE_SHARES)
-    share = left / (rounds - 1 + (LAST_ROUND if intervals else 1.0))
-    last = LAST_ROUND * share if intervals else share
-    sums = ((1.0 - COUNT_SHARE) * share,) * (rounds - 1) + (last,)
-    counts = (*PLACE_SHARES, *(COUNT_SHARE * share,) * (rounds - 1))
-    return GaussianRounds.calibrated(matrix_shares=own, sum_shares=sums, count_shares=counts, **guarantee)
+    return GaussianRounds.calibrated(**divided_gradients(rounds, intervals=intervals), **guarantee)
+
+
+def divided_gradients(rounds: int, *, intervals: bool, few: bool = False) -> dict[str, Any]:
+    """Divide a budget among the releases of a fit; with few records predictions matter more than intervals."""
+    own, times = [*INTERVAL_GRAM_SHARES, *HESSIAN_SHARES], LAST_ROUND
+    if few or not intervals:
+        own, times = [*GRAM_SHARES, *(0.0, FEW_HESSIAN) * intervals], 1.0
+    share = (1.0 - sum(own) - sum(PLACE_SHARES)) / (rounds - 1 + times)
+    sums = [*[(1.0 - COUNT_SHARE) * share] * (rounds - 1), times * share]
+    counts = [*PLACE_SHARES, *[COUNT_SHARE * share] * (rounds - 1)]
+    if few:  # the public coordinates stay: one Gram matrix has the shares of both
+        own[:2], counts[1] = [own[0] + own[1], 0.0], 0.0
+    return {"matrix_shares": own, "sum_shares": sums, "count_shares": counts}
 
 
 class GradientReleases(RoundReleases):
-    """Draw rounds of gradients exactly."""
+    """Draw rounds of gradients exactly.
+
+    Rows are as long as terms may be in the last round, or it would clip those of rare values. And the Hessian is small
+    if a class is rare: noise that rows could afford would hide it.
+    """
+
+    afforded = 0.0
+
+    def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
+        """Choose the shares of all further releases: if the noise hides the columns, there are few records."""
+        intervals = len(self.budget.matrix_shares) > len(GRAM_SHARES)
+        own = divided_gradients(len(self.budget.sum_shares), intervals=intervals, few=spreads is None)
+        return own | {"sum_shares": [share * BELOW for share in own["sum_shares"]]}
 
     def round(self, index: int, theta: Floats, *, clip: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
         at = theta[:, 0] if theta.shape[1] == 1 else theta
-        edges = [edge * self.longest for edge in EDGES]
+        edges = [edge * self.longest for edge in solver.EDGES]
         sums = self._rows.gradients(at, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "gradients")
         histogram = None if last else self._histogram(len(PLACE_SHARES) + index, sums)[0]
         return total.reshape(theta.shape), noise, histogram
 
-    def hessian(self, index: int, theta: Floats) -> tuple[Floats, float]:
-        """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise."""
-        gram = self._clipped.weighted_gram(theta[:, 0])
-        return self._matrix(len(INTERVAL_GRAM_SHARES) + index, gram, "weighted gram")
+    def hessian(self, index: int, theta: Floats, size: float) -> tuple[Floats, float]:
+        """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise.
+
+        Rows are longer while the noise is small against `size`, the least eigenvalue of an earlier one.
+        """
+        at, rows = len(INTERVAL_GRAM_SHARES) + index, self._clipped.layout.row_norm_bound
+        noise = self.budget.matrix_noise(at, Fraction(1, 4)) * math.sqrt(2.0 * len(theta))
+        bound = min(max(rows, math.sqrt(AFFORDED * size / noise)), self._rows.layout.row_norm_bound)
+        gram = self._mapped(bound, self.column).weighted_gram(theta[:, 0])
+        return self._matrix(at, gram, "weighted gram")
 
 
 def fit_gradients(
     data: GradientReleases, *, classes: int, rounds: int, intervals: bool = False
-) -> tuple[Floats, Unshrunk | None]:
+) -> tuple[Floats, solver.Unshrunk | None]:
     """Make all releases.
 
     Returns
@@ -368,36 +411,40 @@ def fit_gradients(
     estimate : Unshrunk or None
         Without shrinkage, with `intervals`. The Hessian is released after half of the rounds. The steps from there
         on are near those of Newton's method. It is released again for the last round, which is near the solution. One
-        step from there, not shrunk, is the estimate. The last round clips nothing: a clip would bias it.
+        step from there, not shrunk, is the estimate. The last round hardly clips: a clip would bias it. If the noise
+        hides the columns, there are few records, and predictions come first: the Hessian is released for the last round
+        only, whose clip is that for predictions, and what it may take is counted.
     """
     outputs = 1 if classes == 2 else classes
     gram, s = data.settle()
     values, vectors = np.linalg.eigh(gram)
-    predictors = len(gram)
-    floor = EIGENVALUE_FLOOR * s * np.sqrt(2.0 * predictors)
-    curvature = CURVATURE * (0.25 if outputs == 1 else 0.5) * np.maximum(values, floor)
-    longest = 1.0 if outputs == 1 else float(np.sqrt(2.0))
-    theta, clip = np.zeros((predictors, outputs)), FIRST_CLIP * longest
+    predictors, many = len(gram), data.budget.count_shares[1] > 0  # only then the norms of rows have a histogram
+    widest = np.sqrt(2.0 * predictors)  # the largest eigenvalue of a matrix of noise
+    curvature = CURVATURE * 0.25 * min(outputs, 2) * np.maximum(values, EIGENVALUE_FLOOR * s * widest)
+    theta, clip, size = np.zeros((predictors, outputs)), solver.FIRST_CLIP * math.sqrt(min(outputs, 2)), 0.0
     estimate = None
     for index in range(rounds):
         last = index == rounds - 1
-        if intervals and (last or index == rounds // 2):
-            hessian, s = data.hessian(int(last), theta)
-            values, vectors = np.linalg.eigh(hessian)
-            curvature = np.maximum(values, EIGENVALUE_FLOOR * s * np.sqrt(2.0 * predictors))
-            clip = longest if last else clip
+        if intervals and (last or (index == rounds // 2 and many)):
+            hessian, s = data.hessian(int(last), theta, size)
+            if many:
+                if last:  # more than the longest typical term, if its noise is small against sampling
+                    clip, taken = max(1.0, math.sqrt(size) * data.shift(index) / data.longest) ** (1 / 3), 0.0
+                values, vectors = np.linalg.eigh(hessian)
+                curvature, size = np.maximum(values, HESSIAN_FLOOR * s * widest), max(float(values[0]), 0.0)
         total, noise, histogram = data.round(index, theta, clip=clip, last=last)
         if intervals and last:
-            own = noise**2 * np.eye(predictors)
-            estimate = unshrunk(theta, -total, hessian, own=own, noise=s, records=data.records())
+            own = (noise**2 + taken**2) * np.eye(predictors)
+            estimate = solver.unshrunk(theta, -total, hessian, own=own, noise=s, records=data.records())
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
         rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)
-        if evidence(rotated, every, noise**2) > EVIDENCE:
-            step = shrunk(rotated, every, NOISE_SHARE * noise**2)[0]
+        if solver.evidence(rotated, every, noise**2) > solver.EVIDENCE:
+            step = solver.shrunk(rotated, every, solver.NOISE_SHARE * noise**2)[0]
             theta = theta - vectors @ step.reshape(theta.shape)
         if not last:
             shift = data.shift(index + 1)
-            chosen = next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
+            chosen = solver.next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
+            taken = solver.tail(histogram, clip) * data.longest
     return theta, estimate

@@ -10,10 +10,12 @@ from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size, require
 from ndis.data.schema import Schema
 from ndis.data.schema.columns import Boolean, Category
 from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds, chosen_shares
+from ndis.learn._releases import RARE
 
 _RANGE_IN_SPREADS = 6.0  # the range of a number over its assumed standard deviation
 _CLIP = 4.5  # the last clip over the root mean square of terms, for normal errors, with what the clip may take
 _LONG = 2.0  # the bound of rows in the Gram matrix, over the root of their mean squared norm
+_CLIPPED = 0.1  # what the last clip may take, over the variance by noise and sampling
 _HIDDEN = 1.2  # records over the largest eigenvalue of the noise of the Gram matrix, below which a direction is hidden
 
 
@@ -41,13 +43,15 @@ def plan_regression(
     adjacency : {"add-remove", "replace-one"}
     spreads : dict, optional
         Standard deviations of columns that other columns do not explain, public numbers, by the names of coefficients.
-        A sixth of the range is assumed for others, and values of a category are taken to be equally frequent.
+        A sixth of the range is assumed for others, and values of a category are taken to be equally frequent. State
+        √(q(1 − q)) for a value that a share q of records have: a rare one has a larger error than in least squares.
 
     Returns
     -------
     dict
         By coefficient: the expected standard error over the standard deviation of the residuals, per unit of the
-        column. It is infinite if the noise would hide a direction of the columns: more records are then needed.
+        column. It is infinite if the noise would hide a direction of the columns, or a rare value: more records are
+        then needed.
 
     Examples
     --------
@@ -63,14 +67,14 @@ def plan_regression(
     budget = calibrated_rounds(epsilon=epsilon, delta=delta, adjacency=as_adjacency(adjacency), rounds=rounds)
     every = [(label, column) for name, column in schema.columns.items() for label in column.labels(name)]
     wide = schema.scales()[1]
-    scales: dict[str, float] = {}
+    scales: dict[str, tuple[float, bool]] = {}
     for i in schema.against_first():
         label, column = every[i]
         # k equally frequent values, compared with the first: the variance is that of a difference of two means.
         values = 2 if isinstance(column, Boolean) else len(column.texts) if isinstance(column, Category) else 0
         assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * wide[i] / _RANGE_IN_SPREADS
-        scales[label] = as_scalar("spreads", given.pop(label, assumed))
-        require(0.0 < scales[label] < math.inf, "spreads", "be positive", scales[label])
+        scales[label] = as_scalar("spreads", given.pop(label, assumed)), bool(values)
+        require(0.0 < scales[label][0] < math.inf, "spreads", "be positive", scales[label][0])
     require(not given, "spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
     predictors = len(scales) + 1  # in spreads, with a constant
     budget = budget.reshared(0, **chosen_shares(budget, records=count, predictors=predictors))
@@ -79,5 +83,17 @@ def plan_regression(
     if count < _HIDDEN * matrix * math.sqrt(2.0 * predictors):
         return dict.fromkeys(scales, math.inf)
     kept = 1.0 - predictors * (matrix / count) ** 2 / 2  # what the noise of the matrix adds to errors, as in intervals
-    error = math.sqrt((count + noise**2) / kept) / count
-    return {label: error / spread for label, spread in scales.items()}
+    clipped = _CLIPPED * predictors * (count + noise**2)  # rare values count it whole
+    doubled = 1 if adjacency == "add-remove" else 2
+    bin_noise, seen = budget.count_noise(0, squared_reach=predictors * doubled), RARE * budget.count_noise(-1)
+
+    def error(spread: float, two: bool) -> float:
+        """Return the error of a column. Coordinates make rows of a rare value shorter, and its noise longer."""
+        having = count * spread**2  # records with the rarer of two values
+        longer = count / (having * (2.0 * math.sqrt(predictors - 1) + 1.0) * max(having / seen, 1.0))
+        if two and having < bin_noise:
+            return math.inf
+        own = longer * (noise**2 + clipped) if two and longer > 1.0 else noise**2
+        return math.sqrt((count + own) / kept) / count / spread
+
+    return {label: error(spread, two) for label, (spread, two) in scales.items()}

@@ -33,7 +33,6 @@ PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histog
 BELOW = 1.0 - 2.0**-40  # shares that are divided anew add up to a little less: floats round
 _COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
 _LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
-_AFFORDED = 0.1  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
 _COLUMN = 1.0  # the constant next to rows whose directions spread by about 1
 BINS = 64  # equal bins of a public range
 NORM_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-12, 13))  # times the root of the columns
@@ -48,7 +47,7 @@ _FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the recor
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
 _FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
-_RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
+RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -326,6 +325,9 @@ class RoundReleases:
         Clip, noise and grid of every release, for the receipt.
     """
 
+    shares: Any  # a subclass divides the budget anew by this method, after the first histograms
+    afforded = 0.1  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
+
     def __init__(
         self,
         sums: RecordSums,
@@ -356,7 +358,7 @@ class RoundReleases:
             return self._stay()
         self._widths = widths = np.array([pair[1] - pair[0] if pair else 0.0 for pair in self._public.values])
         having = counted / np.maximum(np.diagonal(spreads.matrix * widths) ** 2, 1e-300)  # records with the rarer value
-        self._seen = np.maximum(having / (_RARE * self.budget.count_noise(-1)), 1.0)
+        self._seen = np.maximum(having / (RARE * self.budget.count_noise(-1)), 1.0)
         self.here = spreads = replace(spreads, matrix=shortened(spreads.matrix * widths, 1.0) @ spreads.matrix)
         bound = self._norm_bound()
         column = _COUNTING * bound
@@ -365,7 +367,7 @@ class RoundReleases:
         records = max(float(gram[-1, -1]), noise) / column**2
         unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * len(gram))
         self.column = _COLUMN if self.constant else None
-        clip = max(bound * longer, math.sqrt(_AFFORDED * records / unit))
+        clip = max(bound * longer, math.sqrt(self.afforded * records / unit))
         self.here = replace(here, matrix=shortened(here.matrix * widths, 1.0, clip**2 - len(widths)) @ here.matrix)
         far = min(self._public.longest(self.here), _FARTHEST)
         self._settled(min(clip, far), far)
@@ -378,14 +380,6 @@ class RoundReleases:
         self.column = INTERCEPT_SHARE * bound if self.constant and not self._held else None
         self._settled(bound, bound)
         return self._matrix(0, self._clipped.gram(), "gram")
-
-    def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
-        """Choose the shares of all further releases; in public coordinates one Gram matrix has those of both."""
-        if spreads is not None:
-            return {}
-        (first, second, *others), counts = self.budget.matrix_shares, list(self.budget.count_shares)
-        counts[1] = 0.0
-        return {"matrix_shares": ((first + second) * BELOW, 0.0, *others), "count_shares": counts}
 
     def _settled(self, bound: float, far: float) -> None:
         """Keep the records in the present coordinates, clipped to a bound for matrices, and not clipped for terms."""

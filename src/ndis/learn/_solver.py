@@ -73,7 +73,6 @@ _LEAST = 3.0
 # and the noise in all clear directions together is this many times below them. For p equal eigenvalues that is 1.2
 # times the largest eigenvalue of the noise, s·√(2p).
 _CLEAR = 1.2
-_LIKE_OTHERS = 1.0  # the squared coefficients along hidden directions are this many times those along the others
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,6 +399,8 @@ def unshrunk(
             sampling = _positive(clear.vectors.T @ corrected @ clear.vectors) if robust else variances[j] * sampling
         bound = clear.size(theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
         covariances[j] = clear.covariance(own, steps[:, j], sampling=(1.0 + bias) * sampling, bound=bound)
+        if terms is None:  # a step of Newton's method errs by half its square: the Hessian may change by e^|xᵀδ|
+            covariances[j] += np.outer(steps[:, j], steps[:, j]) * (steps[:, j] @ steps[:, j]) / 4
         sampled[j] = clear.inverted(sampling)
     return Unshrunk(theta + steps, covariances, variances, records, theta, clear.hidden.shape[1], sampled)
 
@@ -443,7 +444,7 @@ class _Clear:
         if not self.hidden.size:
             return 0.0
         others = float(((self.vectors.T @ theta) ** 2).sum()) / max(len(self.values) - 1, 1)
-        return min(left / (_LEAST * self.noise), max(_LIKE_OTHERS * others, variance / len(theta)))
+        return min(left / (_LEAST * self.noise), max(others, variance / len(theta)))
 
     def covariance(self, own: Floats, step: Floats, *, sampling: Floats, bound: float) -> Floats:
         """Return P of the module docstring; `own` is N, `sampling` is M between clear directions, and `bound` D²."""

@@ -143,8 +143,7 @@ class GaussianRounds(CertifiedMechanism):
     def count_noise(self, index: int, *, squared_reach: Fraction | int = 1) -> float:
         """The noise of counts that one record moves by at most √`squared_reach` in norm.
 
-        `squared_reach` is 1 for one count. It is 1 for a histogram, or 2 if a record is replaced. It is R⁴ for a sum
-        of squares of residuals within R, or 2R⁴ for several targets if a record is replaced.
+        `squared_reach` is 1 for one count. It is 1 for a histogram, or 2 if a record is replaced.
         """
         return self._noise(self.count_shares[index], Fraction(squared_reach))
 

@@ -18,7 +18,7 @@ from markupsafe import Markup, escape
 
 from ndis._files import write_file
 from ndis._validate import require
-from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, superscript, unbroken
+from ndis.pages.text import at_least, at_most, equation, few, plain, promise, several, stated, superscript, unbroken
 
 Point = tuple[float, float]  # (ε, δ)
 
@@ -75,12 +75,12 @@ class Page:
         style = "width: 100%; height: 40rem; border: 0"
         return str(tag("iframe", srcdoc=self.to_html(), sandbox="", style=style))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a page that needs no other file if the path ends in .html, and JSON if it ends in .json."""
+    def save(self, path: str | os.PathLike[str], *, new: bool = False) -> None:
+        """Write a page that needs no other file to a name in .html, or JSON to .json. With `new` none is replaced."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
         require(ending in (".html", ".json"), "path", "end in .html or .json", repr(os.fspath(path)))
         text = self.to_html() if ending == ".html" else self.to_json()
-        write_file(path, text.encode("utf-8"), name="path")
+        write_file(path, text.encode("utf-8"), name="path", new=new)
 
 
 def render(file: str, /, **values: Any) -> str:
@@ -99,7 +99,7 @@ def _environment() -> Any:
     environment.trim_blocks = environment.lstrip_blocks = environment.keep_trailing_newline = True
     environment.filters.update(minute=minute, several=several, sentence=sentence, unbroken=unbroken)
     environment.filters["exact"] = lambda x: number(plain(x))
-    words = (at_least, at_most, equation, few, number, plain, promise)
+    words = (at_least, at_most, equation, few, number, plain, promise, stated)
     environment.globals.update((one.__name__, one) for one in words)
     head, style = (Markup(loader.get_source(environment, name)[0]) for name in ("head.html", "page.css"))
     environment.globals["page_head"] = functools.partial(head.format, style=style)

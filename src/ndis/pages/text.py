@@ -71,6 +71,15 @@ def at_most(x: float, *, below: float | None = None) -> str:
     return _rounded(x, ROUND_CEILING, below)
 
 
+def stated(x: float) -> str:
+    """Write a stated number: in full if it is short, and otherwise rounded up to four digits.
+
+    >>> stated(0.4), stated(0.1892131727264512)
+    ('0.4', '0.1893')
+    """
+    return min(plain(x), at_most(x), key=len)
+
+
 def several(count: int, noun: str) -> str:
     """Write a count with its noun.
 

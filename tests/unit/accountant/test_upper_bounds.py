@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
+from ndis.accountant.floats import FloatComposition
 from ndis.auditing.judge import exceeds
 from ndis.dominance import dominates
 from ndis.errors import ParameterError
@@ -124,3 +125,15 @@ def test_several_passes_of_a_strategy():
     shift = strategy @ np.ones(3) / 2.0  # the same gradient in every pass attains it
     pair = ndis.GaussianPair.from_diagonal(shift, np.ones(3), np.zeros(3), np.ones(3))
     assert pair.delta(1.0) == pytest.approx(exact.delta(1.0), rel=1e-12)
+
+
+def test_a_pair_that_is_its_own_reverse_is_evaluated_once(monkeypatch):
+    """Both orders of batches of a fixed size are one composition, so that no order is computed twice."""
+    made = []
+    evaluate = FloatComposition._evaluate
+    monkeypatch.setattr(FloatComposition, "_evaluate", lambda self, e: made.append(self) or evaluate(self, e))
+    steps = FIXED.repeat(3)
+    assert steps.delta(0.5) == steps.delta(0.5, order="remove") == steps.delta(0.5, order="add")
+    assert steps.epsilon(1e-5) == steps.epsilon(1e-5, order="remove")
+    assert len(set(map(id, made))) == 1
+    assert len({id(one) for one in TRUNCATED.repeat(3)._evaluators.values()}) == 2

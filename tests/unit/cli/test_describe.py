@@ -55,6 +55,19 @@ def test_a_ledger_pays_and_bad_words_are_refused(place):
     assert "groups must" in call(*words, "--groups", "age", status=2).replace("--", "")
 
 
+def test_three_classes_are_refused_before_the_ledger_pays(place):
+    """A fit of three classes is no linear model that a file holds."""
+    (place / "u.csv").write_text("age,ill\n" + "5,no\n7,yes\n" * 50)
+    ndis.Schema({"age": (0, 100)}, target=("ill", ["no", "perhaps", "yes"])).to_toml(place / "c.toml")
+    ndis.Ledger.create(place / "b.db", epsilon=1.0, delta=1e-6, kind="shifts")
+    words = ["logistic", place / "u.csv", "--header", "--schema", place / "c.toml", "--epsilon", 0.5, "--delta", "1e-7"]
+    assert "classes must be two" in call(*words, "--ledger", place / "b.db", status=2)
+    assert (
+        ndis.Ledger(place / "b.db").remaining()
+        == ndis.Ledger.create(place / "c.db", epsilon=1.0, delta=1e-6, kind="shifts").remaining()
+    )
+
+
 def test_a_fit_is_saved_and_predicts(place):
     lines = [f"{i % 100},{(i % 100) / 10},{'yes' if i % 100 > 60 else 'no'}" for i in range(3000)]
     (place / "u.csv").write_text("age,spend,ill\n" + "\n".join(lines))

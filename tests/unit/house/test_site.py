@@ -1,4 +1,4 @@
-"""A built site has no link to nowhere, and sources link to the place of a name, whatever module it is listed under."""
+"""A built site has no link to nowhere, sources link to the place of a name, and formulas keep what follows them."""
 
 from __future__ import annotations
 
@@ -34,3 +34,15 @@ def test_sources_link_to_the_place_of_a_name(name, member):
     context = {"body": link.replace("PLACE", f"ndis.{short}")}
     BREAK_NAMES(None, "_modules/ndis/x", "", context, None)
     assert context["body"] == link.replace("PLACE", name)
+
+
+def test_a_comma_moves_to_the_formula_before_it_and_no_other_text_changes():
+    """An equal text may stand earlier in the paragraph: its comma was lost, and the formula had two."""
+    nodes = pytest.importorskip("docutils.nodes")
+    pytest.importorskip("latex2mathml")
+    formula = nodes.math("", "x")
+    words = [nodes.literal("", "a"), nodes.Text(", "), formula, nodes.Text(", "), nodes.literal("", "b")]
+    page = nodes.paragraph("", "", *words)
+    runpy.run_path(str(ROOT / "docs" / "_ext" / "mathml.py"))["join_tails"](None, page, "")
+    assert formula["tail"] == ","
+    assert [each.astext() for each in page.children] == ["a", ", ", "x", " ", "b"]

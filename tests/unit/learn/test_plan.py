@@ -44,6 +44,24 @@ def test_more_of_anything_means_less_error():
     assert error(records=200) == math.inf
 
 
+def test_a_rare_value_has_the_error_that_was_foretold():
+    """Within a factor of 1.5, where its spread is stated; it is 3.2 times that of least squares."""
+    n, share, ratios = 20_000, 0.01, []
+    schema = ndis.Schema({"age": (18, 95), "yes": bool}, target=("y", -100, 200))
+    expected = ndis.plan_regression(schema, records=n, **PUBLIC, spreads={"age": 22.2, "yes": math.sqrt(share)})
+    assert expected["yes"] > 2 / math.sqrt(n * share)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame({"age": rng.uniform(18, 95, n).round(), "yes": rng.random(n) < share})
+        frame["y"] = 40 + 0.1 * frame["age"] + 10 * frame["yes"] + 5 * rng.normal(size=n)
+        with pytest.warns(NotPrivateWarning):
+            model = PrivateLinearRegression(**PUBLIC, schema=schema, random_state=seed).fit(frame)
+        ratios.append(model.summary().standard_error[:-1] / 5 / list(expected.values()))
+    assert np.all(np.abs(np.log(np.median(ratios, axis=0))) < math.log(1.5))
+    few = ndis.plan_regression(schema, records=n, **PUBLIC, spreads={"yes": math.sqrt(0.001)})
+    assert few["yes"] == math.inf > few["age"]
+
+
 @pytest.mark.parametrize("spreads", [{"age": 0.0}, {"ward=A": 1.0}, {"age": math.nan}])
 def test_spreads_are_positive_and_name_coefficients(spreads):
     with pytest.raises(ParameterError, match="spreads"):

@@ -53,8 +53,8 @@ def test_hidden_directions_missing_cells_and_several_classes() -> None:
     found = noisy.fit(*records(20)).predict_interval(rows)
     assert found[0].tolist() == [0.0, 1.0]
     assert np.isnan(found[1]).all()
-    plain = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1)).fit(*records(20))
-    with pytest.raises(ParameterError, match="intervals must be True before the fit"):
+    plain = PrivateLogisticRegression(row_norm_bound=1.5, classes=(0, 1), intervals=False).fit(*records(20))
+    with pytest.raises(ParameterError, match="intervals must be released in the fit"):
         plain.predict_interval(rows)
 
 

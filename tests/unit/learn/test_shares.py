@@ -10,6 +10,7 @@ import pytest
 from ndis.errors import NotPrivateWarning, ParameterError
 from ndis.learn import PrivateLinearRegression, PrivateLogisticRegression
 from ndis.learn._linear_regression import calibrated_rounds, chosen_shares
+from ndis.learn._logistic_regression import GradientReleases, calibrated_gradients
 from ndis.mechanisms.rounds import GaussianRounds
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -41,6 +42,19 @@ def test_other_shares_add_up_to_no_more(adjacency, few, records):
     assert other.count_shares[0] == budget.count_shares[0]
     assert other.profile().certify(1.0).upper <= budget.profile().certify(1.0).upper
     assert sum(sum(each) for each in chosen.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("intervals", [False, True])
+@pytest.mark.parametrize("few", [False, True])
+def test_other_shares_of_gradients_add_up_to_no_more(intervals, few):
+    """Two rounds to twenty: what is divided anew after the data were read is never refused."""
+    for rounds in range(2, 21):
+        budget = calibrated_gradients(**BUDGET, adjacency="add-remove", rounds=rounds, intervals=intervals)
+        releases = GradientReleases.__new__(GradientReleases)
+        releases.budget = budget
+        chosen = releases.shares(None if few else object(), 100.0)
+        assert budget.reshared(1, **chosen).count_shares[0] == budget.count_shares[0]
+        assert [len(each) for each in chosen.values()] == [2 + 2 * intervals, rounds, rounds + 1]
 
 
 @pytest.mark.parametrize(

@@ -250,23 +250,26 @@ class TestIntervals:
             model(intervals=True, classes=("no", "perhaps", "yes")).fit_data(records[0], target=1)
         with pytest.raises(ParameterError, match=r"^intervals must be True only"):
             model(intervals=True, method="mean").fit(*binary)
-        with pytest.raises(ParameterError, match=r"^intervals must be True before the fit"):
-            model().fit(*binary).coef_interval()
+        with pytest.raises(ParameterError, match=r"^intervals must be released in the fit"):
+            model(intervals=False).fit(*binary).coef_interval()
         with pytest.raises(ParameterError, match=r"^level must"):
             model(intervals=True).fit(*binary).coef_interval(1.5)
-        again = model(intervals=True).fit(*binary).set_params(intervals=False).fit(*binary)
-        with pytest.raises(ParameterError, match=r"^intervals must be True before the fit"):
+        again = model().fit(*binary).set_params(intervals=False).fit(*binary)
+        with pytest.raises(ParameterError, match=r"^intervals must be released in the fit"):
             again.coef_interval()
 
 
 def test_a_summary_never_fails_after_the_budget_is_spent(binary, records):
-    plain = model().fit(*binary).summary()
-    assert plain.names == ("x0", "x1", "(intercept)")
-    assert np.isinf(plain.standard_error).all()
-    assert "intervals=True before a fit of two classes" in repr(plain)
+    for how in ({"intervals": False}, {"method": "mean"}, {"method": "posterior"}):
+        plain = model(**how).fit(*binary).summary()
+        assert plain.names == ("x0", "x1", "(intercept)")
+        assert np.isinf(plain.standard_error).all()
+        assert "errors are unknown: rounds of two classes with intervals release them" in repr(plain)
     several = model().fit(*records).summary()
     assert len(several.names) == len(several.shrunk) > 3
-    table = model(intervals=True).fit(*binary).summary()
+    assert np.isinf(several.standard_error).all()
+    table = model().fit(*binary).summary()
+    assert np.isfinite(table.standard_error).all()
     ratios = table.odds_ratios()
     np.testing.assert_allclose(np.log(ratios[:, 0]), table.estimate)
     np.testing.assert_allclose(np.log(ratios[:, 1:]), table.interval)

@@ -6,6 +6,7 @@ import datetime
 import html
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -110,8 +111,43 @@ def test_almost_no_row_was_read(how: dict[str, str]) -> None:
 def test_almost_no_row_was_read_by_a_logistic_regression() -> None:
     schema = ndis.Schema(dict(SCHEMA.columns), target=("dies", ["no", "yes"]))
     empty = table().assign(age=np.nan, dies="no")
-    found = PrivateLogisticRegression(schema=schema, intervals=True).fit(empty).summary().notes
+    found = PrivateLogisticRegression(schema=schema).fit(empty).summary().notes
     assert any("almost no row was read" in note for note in found)
+
+
+def odds(dies: object, **columns: object) -> PrivateLogisticRegression:
+    """Fit a table of two columns and 5,000 records, whose target has these values."""
+    rng = np.random.default_rng(1)
+    frame = {"age": rng.uniform(size=5000), "ward": rng.choice(["ICU", "surgery"], 5000), **columns}
+    schema = ndis.Schema(dict(SCHEMA.columns), target=("dies", ["no", "yes"]))
+    return PrivateLogisticRegression(schema=schema).fit(pd.DataFrame({**frame, "dies": dies}))
+
+
+def test_all_directions_may_be_hidden_though_rows_were_read() -> None:
+    model = odds("no")
+    model.estimate_ = replace(model.estimate_, hidden=3, records=300.0)
+    (note,) = [note for note in model.summary().notes if "hides" in note]
+    assert note.startswith("the noise hides 3 of 3 directions of the columns: no interval is known; more records")
+    assert not any("almost no row was read" in note for note in model.summary().notes)
+
+
+def test_a_logistic_summary_has_an_answer_for_every_table() -> None:
+    """A rare yes, a constant column, a class that nobody has, a column that separates the classes."""
+    rng = np.random.default_rng(0)
+    ward, dies = rng.choice(["ICU", "surgery"], 5000), np.where(rng.random(5000) < 0.5, "yes", "no")
+    rare = np.where(rng.random(5000) < 0.002, "surgery", "ICU")
+    told = []
+    for model in (
+        odds(dies, ward=rare),
+        odds(dies, age=0.5),
+        odds("no"),
+        odds(np.where(ward == "ICU", "no", "yes"), ward=ward),
+    ):
+        table = model.summary()
+        assert not np.isnan([*table.estimate, *table.standard_error, *table.odds_ratios().ravel()]).any()
+        assert "odds" in model.to_html()
+        told.append(any("a column may separate the classes" in note for note in table.notes))
+    assert told == [False, False, True, True]
 
 
 def test_a_bound_below_that_of_the_box() -> None:
@@ -167,6 +203,25 @@ def test_the_cost_of_privacy_is_over_an_error_of_sampling_that_holds_for_any_var
     equal = np.sqrt(np.diagonal(inverse) * residual.var())
     cost, error = model.estimate_.cost()[0, 1], model.summary().standard_error[1]
     assert 0.5 * error / alone[1] < cost < 0.5 * error / equal[1]
+
+
+def test_costs_are_numbers_that_people_read(monkeypatch) -> None:
+    model = PrivateLinearRegression(schema=SCHEMA, rounds=2).fit(table())
+    monkeypatch.setattr(type(model.estimate_), "cost", lambda self: np.full((1, 3), 14.0))
+    (said,) = (note for note in model.summary().notes if note.startswith("privacy costs most"))
+    assert "its error is about 14 times that of sampling; epsilon 12 or 160 times the records would leave" in said
+
+
+def test_a_date_says_where_the_intercept_is() -> None:
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 300), unit="D")
+    public = {"since": (datetime.date(2020, 1, 1), datetime.date(2024, 1, 1))}
+    said = "since counts in days from 1970-01-01: its slope is per day, and the intercept is the value on that day"
+    frame = table().assign(since=days)
+    for intercept in (True, False):
+        how = {"schema": ndis.Schema(public, target=("cost", 0, 1)), "fit_intercept": intercept, "rounds": 2}
+        assert (said in PrivateLinearRegression(**how).fit(frame).summary().notes) == intercept
+    assert not any("1970" in note for note in notes())
 
 
 def test_a_page_of_a_fit(tmp_path) -> None:

@@ -146,6 +146,13 @@ class Law:
         """
         return []
 
+    def labels(self, n: int) -> list[tuple[float, list[tuple[Law, int]]]]:
+        """Return how many of n steps may have each label: the log of the chance, and the laws; likely ones first.
+
+        The list is empty if there are no labels, or if too many numbers count.
+        """
+        return []
+
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by e^{sL}, if they lie apart; else 0, 0."""
         return 0.0, 0.0

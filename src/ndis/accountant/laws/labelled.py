@@ -21,12 +21,13 @@ from flint import arb
 
 from ndis._balls import Ball, precision
 from ndis._validate import Adjacency, Floats, Order, as_one_probability, as_size, as_within, require
-from ndis.accountant.laws import LossDensity
+from ndis.accountant.laws import Law
 from ndis.accountant.laws.mixture import Mixture
 from ndis.accountant.laws.mixture_balls import Sides
 from ndis.accountant.stand_ins import ProfileOnly
 
 _BITS = 160
+_MOST_SPREAD, _WINDOW = 100.0, 200  # variance and distance from the mean of the number of second labels
 _NONE = np.zeros(1)  # the order 0, at which a range has its left end
 
 
@@ -59,10 +60,16 @@ class Labelled(Mixture):
         ends = min(lows, key=arb.lower), max(highs, key=arb.upper)  # the ball that reaches farthest holds the end
         return ProfileOnly(ends, lambda epsilon: sum((p * law.delta(epsilon) for p, law in pairs), arb(0)))
 
-    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
-        """Return the density of each mixture, with the chance of its label."""
-        both = zip(self._logs, self.laws, strict=True)
-        return [(log_p, one) for log_p, law in both for _, one in law.densities(order, depth)]
+    def labels(self, n: int) -> list[tuple[float, list[tuple[Law, int]]]]:
+        """Return the chance that k steps have the second label, and the laws of all, for the k that count."""
+        p, first, second = self.weights[1], *self.laws
+        if n * p * (1.0 - p) > _MOST_SPREAD:
+            return []
+        ways = list[tuple[float, list[tuple[Law, int]]]]()
+        for k in range(max(round(n * p) - _WINDOW, 0), min(round(n * p) + _WINDOW, n) + 1):
+            log_p = math.log(math.comb(n, k)) + (n - k) * self._logs[0] + k * self._logs[1]
+            ways.append((log_p, [(first, n - k), (second, k)]))
+        return sorted(ways, key=lambda way: -way[0])
 
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""
