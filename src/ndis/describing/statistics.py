@@ -65,7 +65,7 @@ def tail_laws() -> Floats:
     """
     start, growth = np.meshgrid(2.0 ** np.arange(-0.5, 2.1, 0.25), [1e-9, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 2.0])
     a, b = (each[start * 16.0**growth >= 2.0][:, None] for each in (start, growth))
-    return np.asarray(np.exp(-a * np.expm1(b * np.log(TIMES)) / b))
+    return np.asarray(np.exp(np.maximum(-a * np.expm1(b * np.log(TIMES)) / b, -700.0)))
 
 
 def tails(
