@@ -289,8 +289,7 @@ class Description:
         index = [(f"component {i + 1}", each) for i in range(components) for each in ("variance", *names)]
         notes = ["columns are in units of their released spreads", *self._complete]
         notes += [f"{negative} eigenvalues below zero were set to zero: the noise hides them"] if negative else []
-        both = values, errors.ravel()
-        return StatisticTable.normal("Components", ("component", "name"), index, both, level, notes)
+        return StatisticTable.normal("Components", ("component", "name"), index, (values, errors.ravel()), level, notes)
 
     # ------------------------------------------------------------------ quantiles
 

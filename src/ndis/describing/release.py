@@ -134,8 +134,7 @@ class Contents:
 
     def labels(self, grouping: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the names of the cells of a grouping."""
-        each = [[*map(str, self.listed[name].values), "(other)", "(missing)"] for name in grouping]
-        return list(itertools.product(*each))
+        return list(itertools.product(*([*map(str, self.listed[n].values), "(other)", "(missing)"] for n in grouping)))
 
     def budget(self, epsilon: float, delta: float, adjacency: Adjacency) -> tuple[GaussianRounds, list[str]]:
         """Return the certified composition, and the names of its counts in order."""
@@ -212,16 +211,15 @@ class Releases:
         counted = math.hypot(1.0 / float(COUNT_WEIGHT), 1.0)  # noise of records less missing cells
         slopes = own / float(SQUARE_WEIGHT), 2.0 * mean, (2.0 * mean**2 - own * squares) * counted
         error, variance = noise / records * np.linalg.norm(slopes, axis=0), squares - mean**2
-        centre = np.clip(mean, -1.0, 1.0)
         spread = np.clip(np.sqrt(np.maximum(variance, 0.0) + error), _LEAST_SPREAD, 1.0)
-        self.values |= {"centre": centre, "spread": spread, "variances": np.stack([variance, error])}
+        self.values |= {"centre": np.clip(mean, -1.0, 1.0), "spread": spread, "variances": np.stack([variance, error])}
         # Next to a quartile of a normal law a bin has 1.8·n/bins records. The noise of a cumulated count is √bins/2
         # times that of a bin. Intervals are about as short, and errors as small, if the first is 1.2 times the second.
         bins = _FEWEST
         if self._plan.quantiles:
             error = self._budget.count_noise(self._parts.index("quantiles"), squared_reach=D)
             bins = min(max(round((_FINE * max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
-        self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
+        self.values["edges"] = np.array([_edges(*one, bins) for one in zip(self.values["centre"], spread, strict=True)])
         # Norms from half √D up to the farthest corner, each √2 times the last.
         first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm(reach(self.values)))
         steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 2)

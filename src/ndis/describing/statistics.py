@@ -65,7 +65,7 @@ def tail_laws() -> Floats:
     """
     start, growth = np.meshgrid(2.0 ** np.arange(-0.5, 2.1, 0.25), [1e-9, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0, 2.0])
     a, b = (each[start * 16.0**growth >= 2.0][:, None] for each in (start, growth))
-    return np.asarray(np.exp(-a * np.expm1(b * np.log(TIMES)) / b))
+    return np.asarray(np.exp(np.maximum(-a * np.expm1(b * np.log(TIMES)) / b, -700.0)))
 
 
 def tails(
@@ -259,8 +259,7 @@ class NoisyMoments:
         gradients[1, [0, 1], [0, 1]] = root / (2.0 * self.records) / np.array([a, b])
         gradients[:, -1, -1] = -np.array([c, root]) / self.records
         errors = self.error(gradients, [i, j])
-        how = {"own": errors[0, 0], "below": errors[1, 1], "crossed": errors[0, 1]}
-        return ratio(c, root, **how, z=z, ends=(-1.0, 1.0))
+        return ratio(c, root, own=errors[0, 0], below=errors[1, 1], crossed=errors[0, 1], z=z, ends=(-1.0, 1.0))
 
     def directions(self, index: Any) -> tuple[Floats, Floats]:
         """Return the eigenvalues of the covariance of these columns, falling, and rows of eigenvectors.
@@ -289,9 +288,8 @@ class NoisyMoments:
 
     def clear(self, index: Any) -> bool:
         """Return whether the noise leaves every direction of these columns visible."""
-        chosen = np.asarray(index, dtype=np.intp)
-        least = np.linalg.eigvalsh(self.covariance[np.ix_(chosen, chosen)] * self.records)[0]
-        return bool(least > self.noise * max(3.0, 1.2 * np.sqrt(2.0 * len(chosen))))
+        least = np.linalg.eigvalsh(self.covariance[np.ix_(index, index)] * self.records)[0]
+        return bool(least > self.noise * max(3.0, 1.2 * np.sqrt(2.0 * len(index))))
 
 
 def paired(rows: Floats, other: Floats, records: float) -> Floats:
