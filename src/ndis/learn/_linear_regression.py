@@ -491,4 +491,5 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
     solved = solver.posterior_mean(done, matrix)
     meat = last.meat(*data.squares(1, theta if rounds > 1 else solved, last), gram)
     own = own * noise**2 + last.inverse @ last.rare @ last.inverse.T * last.clips.taken
-    return solved, solver.unshrunk(theta, total, gram, own=own, noise=s, records=data.records(), robust=robust, **meat)
+    how = {"own": own, "noise": s, "records": data.records(), "robust": robust, "alike": in_spreads, **meat}
+    return solved, solver.unshrunk(theta, total, gram, **how)

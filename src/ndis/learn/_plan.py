@@ -84,15 +84,14 @@ def plan_regression(
         return dict.fromkeys(scales, math.inf)
     kept = 1.0 - predictors * (matrix / count) ** 2 / 2  # what the noise of the matrix adds to errors, as in intervals
     clipped = _CLIPPED * predictors * (count + noise**2)  # rare values count it whole
-    doubled = 1 if adjacency == "add-remove" else 2
-    bin_noise, seen = budget.count_noise(0, squared_reach=predictors * doubled), RARE * budget.count_noise(-1)
+    bin_noise = budget.count_noise(0, squared_reach=predictors * (1 if adjacency == "add-remove" else 2))
+    seen = RARE * budget.count_noise(-1)
 
     def error(spread: float, two: bool) -> float:
         """Return the error of a column. Coordinates make rows of a rare value shorter, and its noise longer."""
         having = count * spread**2  # records with the rarer of two values
-        longer = count / (having * (2.0 * math.sqrt(predictors - 1) + 1.0) * max(having / seen, 1.0))
-        if two and having < bin_noise:
-            return math.inf
+        shorter = having * (2.0 * math.sqrt(predictors - 1) + 1.0) * max(having / seen, 1.0)
+        longer = count / shorter if having > bin_noise else math.inf
         own = longer * (noise**2 + clipped) if two and longer > 1.0 else noise**2
         return math.sqrt((count + own) / kept) / count / spread
 
