@@ -1,4 +1,4 @@
-"""Print what every kind of call costs: processor seconds of a later call, and the peak memory of its process.
+"""Print what every kind of call costs: processor time of a later call, and the peak memory of its process.
 
     python -m benchmarks.costs            # a table in Markdown, for docs/costs.md
     python -m benchmarks.costs --all      # certificates of large dense pairs too, minutes
@@ -123,10 +123,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", action="store_true")
     arguments = parser.parse_args()
-    print("| call | processor seconds | MB at peak |\n|---|---|---|")
+    print("| call | milliseconds of processor time | MB at peak |\n|---|---|---|")
     for name, prepare, call in CALLS + (LONG if arguments.all else []):
         seconds, memory = measure(prepare, call, warm=name not in {line[0] for line in LONG})
-        print(f"| {name} | {seconds:.2g} | {memory:.0f} |", flush=True)
+        print(f"| {name} | {float(f'{1000.0 * seconds:.2g}'):g} | {memory:.0f} |", flush=True)
 
 
 if __name__ == "__main__":

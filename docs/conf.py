@@ -35,7 +35,7 @@ exclude_patterns = ["_static", "_site", "_build", "jupyter_execute", ".jupyter_c
 templates_path = ["_templates"]
 
 # Markdown
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 
@@ -44,6 +44,7 @@ nb_execution_mode = "cache"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 3600  # of one cell; a busy machine is no error
 nb_execution_show_tb = True
+nb_merge_streams = True  # what a cell prints stands in one block
 
 # The button at a block of code copies what one types: no prompt, and no output below a prompt.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

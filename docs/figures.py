@@ -185,7 +185,7 @@ def draw_costs(where: Path) -> None:
     shown = [name for name in times if chosen.match(name)]
     figure, ax = small()
     ax.barh([name.split(":")[0] for name in shown][::-1], [float(times[name]) for name in shown][::-1], color="#009E73")
-    ax.set(xlabel="seconds", xscale="log")
+    ax.set(xlabel="milliseconds", xscale="log")
     ax.tick_params(labelsize=8)
     figure.savefig(where, dpi=120)
 

@@ -66,7 +66,8 @@ def heading(match: re.Match[str]) -> str:
         for verb, folder in (("used in", "src/ndis"), ("checked by", "tests"))
         if label in namers(folder)
     ]
-    return f"({result.anchor})=\n\n### {result.name} ({result.title})\n\n`{label}\u200b` · {' · '.join(homes)}"
+    below = f"{{.homes}}\n`{label}\u200b` · {' · '.join(homes)}"  # a class of its own
+    return f"({result.anchor})=\n\n### {result.name} ({result.title})\n\n{below}"
 
 
 def link(match: re.Match[str]) -> str:

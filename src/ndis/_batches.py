@@ -79,7 +79,8 @@ class BatchedProfile:
         """Return an upper bound for Gaussian noise on a batch of fixed size, drawn without replacement.
 
         Neighbours are "replace-one": a replaced record moves the sum by up to twice the clipping norm. The profile is
-        exact for one step; for several it is an upper bound (thm:fixed-size), and `bounds` says how close it is.
+        exact for one step; for several it is an upper bound (thm:fixed-size), and `bounds` says how close it is. A
+        batch of all records is no sample: its profile is that of the Gaussian mechanism, and exact.
 
         Parameters
         ----------
@@ -95,6 +96,9 @@ class BatchedProfile:
         >>> [round(end, 3) for end in step.repeat(128).bounds(1e-6)]
         [10.858, 11.25]
         """
+        if as_size("batch_size", batch_size) == as_size("records", records):
+            noise = as_noise_multiplier("noise_multiplier", noise_multiplier)
+            return cls.from_noise_multiplier(noise / 2.0, adjacency="replace-one")
         return cls._of_steps([StepGroup(FixedSizeStep(noise_multiplier, batch_size, records))])
 
     @classmethod

@@ -18,7 +18,7 @@ from ndis._search import budget
 from ndis._stages import NEARLY_ALL, SAMPLERS, USUAL, RunSearch, Sampling, Stage, as_plan, as_stage, missing
 from ndis._validate import Adjacency, Floats, as_count, as_counts, as_one_probability, broadcasts, require, shaped
 from ndis._version import __version__
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.mechanisms.mechanism import Attained
 from ndis.plotting import plot_epochs
 from ndis.profile import PrivacyProfile
@@ -48,7 +48,8 @@ class EpochRow(NamedTuple):
 class ComparisonRow(NamedTuple):
     """A row says the ε of one training plan with one sampler.
 
-    `lower` is an ε that some neighbours need. It is ε itself where the number is exact.
+    `lower` is an ε that some neighbours need. It is ε itself where the number is exact. Where no number is known, ε is
+    infinite, and `reason` says why.
 
     >>> row = ComparisonRow(DPSGD(noise_multiplier=1.0, sampling_rate=0.5, steps=4), epsilon=3.0, lower=2.5)
     >>> row.run.steps, row.epsilon - row.lower
@@ -58,6 +59,7 @@ class ComparisonRow(NamedTuple):
     run: DPSGD
     epsilon: float
     lower: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, init=False)
@@ -359,7 +361,7 @@ class DPSGD:
     ) -> list[ComparisonRow]:
         """Return a row with ε for each sampler. All have about the same batches and steps.
 
-        "truncated" cuts batches at six standard deviations above their mean.
+        "truncated" cuts batches at six standard deviations above their mean. It has no row for batches of all records.
 
         >>> import ndis
         >>> plan = {"noise_multiplier": 2.0, "batch_size": 100, "records": 1_000, "epochs": 10}
@@ -378,12 +380,17 @@ class DPSGD:
         numbers |= {"batch_size": size, "records": count, "max_batch_size": most}
         rows = []
         for sampling, sampler in SAMPLERS.items():
+            if sampling == "truncated" and size == count:
+                continue
             own = {name: numbers[name] for name in sampler.needs}
             run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **own)
-            lower, upper = run.profile().bounds(delta)
-            if lower < upper:  # another attained pair may need more than the one that `bounds` knows
-                lower = max(lower, _BELOW * run.stages[0].attained().epsilon(delta))
-            rows.append(ComparisonRow(run, upper, lower))
+            try:
+                lower, upper = run.profile().bounds(delta)
+                if lower < upper:  # another attained pair may need more than the one that `bounds` knows
+                    lower = max(lower, _BELOW * run.stages[0].attained().epsilon(delta))
+                rows.append(ComparisonRow(run, upper, lower))
+            except PrecisionError as error:
+                rows.append(ComparisonRow(run, math.inf, 0.0, str(error)))
         return rows
 
     # ------------------------------------------------------------------ out and in

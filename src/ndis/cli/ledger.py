@@ -15,7 +15,7 @@ from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice,
 from ndis.cli.output import print_values
 from ndis.cli.release import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError
-from ndis.pages.text import printable
+from ndis.pages.text import printable, several
 
 _LEDGER = argument("path", "LEDGER")
 _SHOWN = ("data_name", "kind", "target_epsilon", "target_delta", "adjacency", "max_records", "failure_probability")
@@ -78,8 +78,6 @@ def show(path: Path, as_json: bool) -> None:
 
     Example: ndis ledger show visits.ledger
     """
-    from ndis.ledger.report import UNRELEASED
-
     budget = _opened(path)
     values: dict[str, Any] = {name.removeprefix("target_"): getattr(budget, name) for name in _SHOWN}
     left, entries = budget.remaining(), {"entries": budget.entries(), "head": budget.head()}
@@ -99,8 +97,6 @@ def show(path: Path, as_json: bool) -> None:
     for one in releases:
         listed = (f"{name} {one[name]}" for name in _LISTED if one[name] not in (None, ""))
         click.echo(printable("  ".join(listed)))
-    if any("not released" in one["state"] for one in releases):
-        click.echo(UNRELEASED)
 
 
 @command(
@@ -119,10 +115,8 @@ def verify(path: Path, receipt: list[Path], head: list[str]) -> None:
     budget = _opened(path)
     heads = [*(_seal(file, budget.data_name) for file in receipt), *map(_head, head)]
     count = budget.verify(heads=heads)
-    click.echo(
-        f"{count} entries fit together"
-        + (f", {len(heads)} receipt{'s' * (len(heads) > 1)} among them" if heads else "")
-    )
+    among = f", {several(len(heads), 'receipt')} among them" if heads else ""
+    click.echo(f"{count} entries fit together{among}")
 
 
 @command(_LEDGER, written("A new file, to be kept where writers of the ledger cannot reach it.", new=True))
@@ -144,9 +138,7 @@ def export(path: Path, output: Path) -> None:
 
     Example: ndis ledger export visits.ledger --output budget.html
     """
-    report = _opened(path).report()
-    text = report.to_json() if output.suffix.lower() == ".json" else report.to_html()
-    write_file(output, text.encode() + b"\n", new=True)
+    _opened(path).report().save(output, new=True)
 
 
 ledger = Commands(

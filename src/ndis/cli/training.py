@@ -16,8 +16,10 @@ from ndis.cli.audit import REFUTED
 from ndis.cli.files import read_profile
 from ndis.cli.output import print_rows, print_values, write_picture
 from ndis.errors import ParameterError
+from ndis.pages.text import at_least, at_most
 
-_OTHERS = ("epsilon", "sampling_rate", "steps", "bins", "max_batch_size")  # what a comparison does not take
+_COMPARED = ("noise_multiplier", "batch_size", "records", "epochs", "steps")  # what a comparison takes
+_USUAL = {"sampling": "poisson", "examples_per_user": 1, "certify": False}
 
 
 @opt.command(
@@ -77,20 +79,31 @@ def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, 
     """Print a table of all samplers for one training plan."""
     from ndis.dpsgd import DPSGD
 
-    needs = ("noise_multiplier", "batch_size", "records", "epochs")
-    own = {name: given[name] for name in needs}
-    if None in own.values() or any(given[name] is not None for name in _OTHERS):
-        rule = "be --noise-multiplier, --batch-size, --records, --epochs and --delta with --compare"
-        raise ParameterError("input", rule, "other options")
-    rows = DPSGD.compare(delta=delta, **own)
-    runs = {f"{row.run.stages[0].sampling} ({row.run.adjacency})": row for row in rows}
-    if output is not None:
-        write_picture(output, lambda ax: [row.run.plot(delta, ax=ax, label=name) for name, row in runs.items()])
+    for name, value in given.items():
+        if name not in _COMPARED and value != _USUAL.get(name):
+            remedy = "it takes --noise-multiplier, --batch-size, --records, --delta, and --epochs or --steps"
+            raise ParameterError(name, "not be given with --compare", value, remedy)
+        if name in _COMPARED[:3] and value is None:
+            raise ParameterError(name, "be given with --compare", "none")
+    rate = _rate(given, given["records"])
+    steps = _steps(rate, given["epochs"], given["steps"])
+    own = {name: given[name] for name in _COMPARED[:3]} | {"epochs": given["epochs"] or steps * rate}
+    rows = {f"{row.run.stages[0].sampling} ({row.run.adjacency})": row for row in DPSGD.compare(delta=delta, **own)}
+    known = {name: row.run for name, row in rows.items() if not row.reason}
     table: list[dict[str, float | str]] = [
-        {"sampling": name, "epsilon": row.epsilon, "at_least": row.lower, "loop": row.run.loop}
-        for name, row in runs.items()
+        {
+            "sampling": name,
+            "epsilon": row.epsilon if as_json else at_most(row.epsilon),
+            "at_least": row.lower if as_json else "the same" if row.lower == row.epsilon else at_least(row.lower),
+            "loop": f"no answer: {row.reason}" if row.reason else row.run.loop,
+        }
+        for name, row in rows.items()
     ]
-    print_rows(table, as_json=as_json, delta=delta, **own)
+    print_rows(table, as_json=as_json, delta=delta, **{**own, "epochs": float(own["epochs"])})
+    if output is not None and known:
+        write_picture(output, lambda ax: [run.plot(delta, ax=ax, label=name) for name, run in known.items()])
+    if len(known) < len(rows):
+        raise click.exceptions.Exit(opt.OUT_OF_REACH)
 
 
 def _plan(given: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from sklearn.isotonic import isotonic_regression
 from ndis._validate import Adjacency, Floats, as_adjacency, as_probability, require
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Date, Schema
-from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, long_rows
+from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, long_rows, reach
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import StatisticTable, report
 from ndis.ledger import pay
@@ -217,18 +217,12 @@ class Description:
 
     def covariance(self, level: float = 0.95) -> StatisticTable:
         """Return the covariance of every pair of numbers."""
-        names, levels = list(self.plan.numbers), ("row", "column")
-        pairs = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
-        index, rows = [(names[i], names[j]) for i, j in pairs], self._products(pairs, level)
-        return StatisticTable.of("Covariances", levels, index, rows, level, self._complete, symmetric=True)
+        return self._by_pair("Covariances", lambda pairs: self._products(pairs, level), level, itself=True)
 
     def correlation(self, level: float = 0.95) -> StatisticTable:
         """Return the correlation of every pair of numbers; intervals are Fieller's."""
-        names, levels = list(self.plan.numbers), ("row", "column")
-        pairs = [(i, j) for i in range(len(names)) for j in range(i + 1, len(names))]
-        rows = [self._averaged.correlation(i, j, quantile_of(level)) for i, j in pairs]
-        index = [(names[i], names[j]) for i, j in pairs]
-        return StatisticTable.of("Correlations", levels, index, rows, level, self._complete, symmetric=True)
+        moments, z = self._averaged, quantile_of(level)
+        return self._by_pair("Correlations", lambda pairs: [moments.correlation(i, j, z) for i, j in pairs], level)
 
     def regress(
         self, target: str, *, on: Sequence[str] | None = None, against: Sequence[str] | None = None, level: float = 0.95
@@ -245,7 +239,7 @@ class Description:
             A smaller set of features. An F test says whether the others add to it.
         level : float
         """
-        moments, (centre, scale) = self._moments, self._units
+        moments, (centre, scale) = replace(self._moments, chances=self._averaged.chances), self._units
         target = str(target)
         on = [name for name in self._places if name != target] if on is None else on
         require(np.iterable(on), "on", "be a list of names", repr(on))
@@ -370,8 +364,7 @@ class Description:
 
     @property
     def _noise(self) -> Mapping[str, float]:
-        noise: Mapping[str, float] = self.receipt.parameters["noise"]
-        return noise
+        return dict(self.receipt.parameters["noise"])
 
     def _grouping(self, by: tuple[str, ...]) -> int:
         held = [one if len(one) > 1 else one[0] for one in self.plan.groupings if one]
@@ -394,6 +387,13 @@ class Description:
         scale, shift = column.half_width * half, column.centre + column.half_width * middle
         return row[0] * scale + shift, row[1] * scale, row[2] * scale + shift, row[3] * scale + shift
 
+    def _by_pair(self, title: str, rows: Callable[[Any], Any], level: float, *, itself: bool = False) -> StatisticTable:
+        """Return a table of pairs of numbers."""
+        names = list(self.plan.numbers)
+        pairs = [(i, j) for i in range(len(names)) for j in range(i + (not itself), len(names))]
+        index, levels = [(names[i], names[j]) for i, j in pairs], ("row", "column")
+        return StatisticTable.of(title, levels, index, rows(pairs), level, self._complete, symmetric=True)
+
     def _products(self, pairs: Sequence[tuple[int, int]], level: float) -> list[Floats]:
         """Return covariances of numbers with standard errors and intervals, in original units."""
         moments, scale, z = self._averaged, self._units[1], quantile_of(level)
@@ -405,10 +405,10 @@ class Description:
         require(self.plan.matrix, "matrix", "be part of the release for this", False, "describe(..., matrix=True)")
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
-        squares, rows, chances = long_rows(self.values["norm edges"], self.values["norms"], self._noise["norms"])
+        squares, rows, chances = long_rows(self.values, self._noise["norms"])
         # A clipped row loses what is beyond the bound. The columns share its square by how far their ranges go.
         spread, beyond = self.values["spread"], np.maximum(squares - bound**2, 0.0)
-        farthest = np.minimum(squares[:, None], ((1.0 + np.abs(self.values["centre"])) / spread) ** 2)
+        farthest = np.minimum(squares[:, None], reach(self.values) ** 2)
         shares = farthest / farthest.sum(axis=1, keepdims=True)
         # The last law has no weight, and loses nothing.
         lost = np.pad((rows * beyond) @ shares, ((0, 1), (0, len(plain.mean) - D)))

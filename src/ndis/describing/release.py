@@ -223,8 +223,8 @@ class Releases:
             bins = min(max(round((_FINE * max(float(totals[0]), 1.0) / error) ** (2 / 3)), _FEWEST), _MOST)
         self.values["edges"] = np.array([_edges(c, u, bins) for c, u in zip(centre, spread, strict=True)])
         # Norms from half √D up to the farthest corner, each √2 times the last.
-        first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm((1.0 + np.abs(centre)) / spread))
-        steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 1)
+        first, farthest = 0.5 * math.sqrt(max(D, 1)), float(np.linalg.norm(reach(self.values)))
+        steps = max(math.ceil(2.0 * math.log2(max(farthest, first) / first)), 2)
         self.values["norm edges"] = np.asarray(first * 2.0 ** (0.5 * np.arange(steps + 1)), dtype=np.float64)
 
     def _second_pass(self) -> None:
@@ -325,9 +325,8 @@ class Releases:
         the laws that the tail may have.
         """
         count, unit = len(self._plan.hot), self._budget.matrix_noise(0, Fraction(1))
-        norms = self.values["norm edges"], self.values["norms"], self.noise["norms"]
-        squares, rows, chances = long_rows(*norms)
-        tried = np.concatenate([norms[0], norms[0] * 2.0**-0.25])
+        squares, rows, chances = long_rows(self.values, self.noise["norms"])
+        tried = np.outer([1.0, 2.0**-0.25], self.values["norm edges"]).ravel()
         lost = rows @ np.maximum(squares[:, None] - tried**2, 0.0)
         error = np.log((unit * (1.1 * tried**2 + count)) ** 2 + lost**2 / 4)
         bound = float(tried[np.argmin(chances @ error)])
@@ -418,19 +417,27 @@ def _edges(centre: float, spread: float, bins: int) -> Floats:
     return np.sort(np.concatenate([np.linspace(-1.0, 1.0, bins - len(near) + 1)[1:-1], near]))
 
 
-def long_rows(edges: Floats, counts: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
-    """Return the squared norm of every bin of norms, how many rows it holds by each law of the tail, and their weights.
+def reach(values: Mapping[str, Floats]) -> Floats:
+    """Return how many spreads the farther end of the range of every number is away from its centre."""
+    return np.asarray((1.0 + np.abs(values["centre"])) / values["spread"])
 
-    A few long columns may begin where most rows end. So laws are fitted to a tail that is long, and to a short one.
 
-    >>> squares, rows, weights = long_rows(2.0 ** np.arange(0, 2, 0.5), np.array([0.0, 100.0, 2.0, 0.0, 0.0]), 0.1)
-    >>> squares.round(2).tolist(), (weights @ rows).round(1).tolist()
-    ([0.75, 1.5, 3.0, 6.0, 12.0], [0.0, 100.0, 1.7, 0.2, 0.1])
+def long_rows(values: Mapping[str, Floats], noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return squared norms, how many rows have about this one by each law of the tail, and the weights of the laws.
+
+    A few long columns may begin where most rows end. So laws are fitted to a tail that is long, and to a short one. No
+    row is longer than ranges allow, so none is beyond the last edge.
+
+    >>> values = {"centre": np.zeros(1), "spread": np.array([0.4]), "norm edges": 2.0 ** np.arange(0, 2, 0.5)}
+    >>> squares, rows, weights = long_rows({**values, "norms": np.array([0.0, 100.0, 2.0, 0.0, 0.0])}, 0.1)
+    >>> squares[::4].round(2).tolist(), (weights @ rows).reshape(4, 4).sum(axis=1).round(1).tolist()
+    ([0.55, 1.09, 2.18, 4.36], [0.0, 100.0, 1.3, 0.7])
     """
-    fits = []
+    edges, counts, fits = values["norm edges"], values["norms"], []
     for share in _TAILS:
-        start, _, expected, weights = tails(edges, counts, noise, share)
-        known = np.tile(np.maximum(counts[: start + 1], 0.0), (len(expected), 1))
+        start, count, laws, weights = tails(edges[:-1], counts[:-1], noise, share, far=True)
+        expected = -count * np.diff(laws[:, : 4 * (len(edges) - 1 - start)], append=0.0)
+        known = np.tile(np.repeat(np.maximum(counts[: start + 1], 0.0) / 4.0, 4), (len(laws), 1))
         fits.append(np.hstack([known, expected, weights[:, None] / len(_TAILS)]))
-    laws = np.concatenate(fits)
-    return np.append(edges, edges[-1] * math.sqrt(2.0)) ** 2 * 0.75, laws[:, :-1], laws[:, -1]
+    every, lengths = np.concatenate(fits), edges[0] * 2.0 ** ((np.arange(4 * len(edges)) - 3.5) / 8.0)
+    return np.minimum(lengths, np.linalg.norm(reach(values))) ** 2, every[:, :-1], every[:, -1]

@@ -16,12 +16,14 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import logsumexp, ndtr, ndtri
 
 from ndis._validate import Floats, as_one_probability, as_scalar
 
 _TAIL_NOISE = 6.0  # standard deviations of the noise of a bin that a tail holds at least
 _TAIL_FIT = 0.2  # relative error of the share of a bin by a law
+_FEW = 0.05  # weight of the laws by which a few are far away, before the histogram
+_MORE: Floats = np.array([0.5, 1.0, 1.5, 2.0])  # how many these are, in standard deviations of the noise of a bin
 TIMES: Floats = 2.0 ** (np.arange(97) / 8)  # lengths over that where the law starts; an edge is four times further
 _CROSSED = 0.3  # share of the largest product of two columns that clipping takes: a long row is long in one, as a rule
 
@@ -66,10 +68,13 @@ def tail_laws() -> Floats:
     return np.asarray(np.exp(-a * np.expm1(b * np.log(TIMES)) / b))
 
 
-def tails(edges: Floats, counts: Floats, noise: float, share: float = 0.05) -> tuple[int, float, Floats, Floats]:
+def tails(
+    edges: Floats, counts: Floats, noise: float, share: float = 0.05, *, far: bool = False
+) -> tuple[int, float, Floats, Floats]:
     """Fit laws to the tail of a noisy histogram of lengths, whose edges grow by √2: the longest ones hide in the noise.
 
-    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more.
+    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more. With `far` there are
+    also laws by which one bin holds more than its neighbours tell: as many as it shows, and as the noise may hide.
 
     Returns
     -------
@@ -77,27 +82,38 @@ def tails(edges: Floats, counts: Floats, noise: float, share: float = 0.05) -> t
         The tail is what lies beyond this edge.
     count : float
         How many lie there.
-    expected : (laws, bins) array
-        How many of them lie in each bin beyond that edge.
+    laws : (laws, times) array
+        P(length > x) by each law, for x at the `TIMES` the edge.
     weights : (laws,) array
         The likelihood of each law, over the sum of all.
 
     Examples
     --------
     >>> edges, counts = 2.0 ** (np.arange(8) / 2), np.r_[np.zeros(3), 800.0, 150.0, 50.0, 0.0, 0.0, 0.0]
-    >>> start, count, expected, weights = tails(edges, counts, 2.0)
-    >>> float(edges[start]), count, (weights @ expected).round().tolist()
-    (4.0, 50.0, [40.0, 9.0, 1.0, 0.0])
+    >>> start, count, laws, weights = tails(edges, counts, 2.0)
+    >>> float(edges[start]), count, (weights @ laws)[:13:4].round(2).tolist()
+    (4.0, 50.0, [1.0, 0.2, 0.02, 0.0])
     """
     longer = np.cumsum(counts[::-1])[::-1][1:]  # longer[i]: beyond edges[i]
-    start = int(np.argmax(longer <= max(share * float(counts.sum()), _TAIL_NOISE * noise)))
-    start = min(start, len(edges) - 2)
-    count = max(float(longer[start]), noise)
-    expected = -count * np.diff(tail_laws()[:, : 4 * (len(edges) - start) : 4], append=0.0)
-    variance = noise**2 + expected + (_TAIL_FIT * expected) ** 2
-    fit = -(np.square(counts[start + 1 :] - expected) / variance + np.log(variance)).sum(axis=1) / 2
-    weights = np.exp(fit - fit.max())
-    return start, count, expected, weights / weights.sum()
+    start = min(int(np.argmax(longer <= max(share * float(counts.sum()), _TAIL_NOISE * noise))), len(edges) - 2)
+    count, seen, laws = max(float(longer[start]), noise), counts[start + 1 :], tail_laws()
+
+    def fit(laws: Floats, whole: float) -> tuple[Floats, Floats]:
+        """Return how many each law expects per bin, and the logarithm of its likelihood times its part of a weight."""
+        expected = -count * np.diff(laws[:, : 4 * len(seen) : 4], append=0.0)
+        variance = noise**2 + expected + (_TAIL_FIT * expected) ** 2
+        apart = np.square(seen - expected) / variance + np.log(variance)
+        return expected, np.log(whole / len(laws)) - apart.sum(axis=1) / 2.0
+
+    expected, fits = fit(laws, 1.0 - _FEW)
+    if far:
+        mean = np.exp(fits - logsumexp(fits))
+        more = np.maximum(seen - mean @ expected - noise, 0.0)[:, None] + noise * _MORE
+        moved = np.minimum(more / count, 1.0)[:, :, None]
+        middle = np.arange(len(TIMES)) < 4 * np.arange(len(seen))[:, None, None] + 2
+        others = ((1.0 - moved) * (mean @ laws) + moved * middle).reshape(-1, len(TIMES))
+        laws, fits = np.vstack([laws, others]), np.append(fits, fit(others, _FEW)[1])
+    return start, count, laws, np.exp(fits - logsumexp(fits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +198,9 @@ class NoisyMoments:
         A, chosen, m = np.asarray(gradients, dtype=np.float64), np.asarray(index, dtype=np.intp), len(index)
         T = np.eye(m + 1)
         T[:-1, -1], T[-1, -1] = -self.mean[chosen] / self.constant, 1.0 / self.constant
-        released = T.T @ A @ T
-        released[:, range(m), range(m)] *= self.seen[chosen]
+        # What the first sums tell of a variance has nothing to do with the means of the matrix.
+        released = T.T @ (A * (1.0 - np.diag(np.append(1.0 - self.own[chosen], 0.0)))) @ T
+        released[:, range(m), range(m)] = A[:, range(m), range(m)] * self.seen[chosen]
         elsewhere = (1.0 - self.own[chosen]) * np.diagonal(self.covariance)[chosen]  # not over the count of the matrix
         released[:, m, m] += np.diagonal(A, axis1=1, axis2=2)[:, :m] @ elsewhere / self.constant**2
         released = released.reshape(len(A), -1)
@@ -224,8 +241,9 @@ class NoisyMoments:
         least = value + float(shifts.min())
         tried = np.linspace(least - 9.0 * own, value + float(shifts.max()) + 9.0 * own, 801)
         held = ndtr((tried[:, None] - value - shifts) / own) @ chances
-        low, high = (float(np.interp(p, held, tried)) for p in (beyond, 1.0 - beyond))
-        return least, error, max(min(low, least + own * float(ndtri(2.0 * beyond))), 0.0), max(high, 0.0)
+        low = min(float(np.interp(beyond, held, tried)), least + own * float(ndtri(2.0 * beyond)))
+        high = float(np.interp(1.0 - 2.0 * beyond + np.interp(low, tried, held), held, tried))
+        return least, error, max(low, 0.0), max(high, 0.0)
 
     def correlation(self, i: int, j: int, z: float) -> Any:
         """Return a correlation with standard error and Fieller's interval; unknown if the noise hides a variance.

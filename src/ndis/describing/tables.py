@@ -197,8 +197,7 @@ class StatisticTable:
 
 def report(template: str, path: Any, tables: Sequence[StatisticTable], receipt: Receipt, *, title: str) -> str:
     """Return a page with tables for readers, and write it to `path` if one is given."""
-    about = {"title": title, "version": __version__, "receipt": receipt}
-    page = render(template, **about, tables=tables)
+    page = render(template, title=title, version=__version__, receipt=receipt, tables=tables)
     if path is not None:
         write_file(path, page.encode(), name="path")
     return page
@@ -218,6 +217,4 @@ def _digits(value: float, error: float) -> str:
 
 
 def _latex(text: str) -> str:
-    for letter in "\\&%$#_{}":
-        text = text.replace(letter, "\\" + letter if letter != "\\" else "/")
-    return text
+    return text.translate({ord(letter): f"\\{letter}" for letter in "&%$#_{}"} | {ord("\\"): "/"})

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from ndis._validate import Floats, as_choice
 from ndis.data import Rows
 from ndis.data.memory import check_lengths
-from ndis.describing.statistics import TIMES, tail_laws, tails
+from ndis.describing.statistics import TIMES, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
 from ndis.learn._estimator import in_memory_only, stated_bound
@@ -340,8 +340,8 @@ def last_clips(
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    start, count, _, weights = tails(np.array(FINE_EDGES), histogram, noise, tail)
-    edge, laws, known = FINE_EDGES[start], tail_laws(), np.maximum(histogram[: start + 1], 0.0)
+    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, tail)
+    edge, known = FINE_EDGES[start], np.maximum(histogram[: start + 1], 0.0)
     lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= _FARTHEST]
 
     def beyond(power: int) -> Floats:

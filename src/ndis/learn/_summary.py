@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -215,51 +215,50 @@ class RoundsEstimator(Scored, PrivateEstimator):
         """Return a page with the summary for readers, and write it to `path` if one is given."""
         return report("fit.html.jinja", path, [self.summary()], self.receipt_, title=title)
 
-    def _costly(self, names: Sequence[str]) -> list[str]:
+    def _costly(self, names: Sequence[str]) -> Iterator[str]:
         """Name the coefficient whose error privacy multiplies most, and say what would help, if it is by much."""
         cost = self.estimate_.cost()
         cost[:, self.n_features_in_ :] = 0.0  # the intercept is no column
         cost, worst = cost.ravel(), int(cost.argmax())
-        if not _DEAR < cost[worst] < _HIDING:  # beyond it directions are hidden, and another note says so
-            return []
-        more = (cost[worst] ** 2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
-        words = f"privacy costs most in {names[worst]}: its error is {few(cost[worst], 2)} times that of sampling alone"
-        helps = f"epsilon {few(math.sqrt(more) * self.receipt_.epsilon, 2)} or {few(more, 2)} times the records"
-        return [f"{words}; {helps} would leave {_DEAR:g} times"]
+        if _DEAR < (most := cost[worst]) < _HIDING:  # beyond it directions are hidden, and another note says so
+            more = (most**2 - 1.0) / (_DEAR**2 - 1.0)  # the variance of noise falls with records·ε²
+            words = f"privacy costs most in {names[worst]}: its error is about {few(most, 2)} times that of sampling"
+            helps = f"epsilon {few(math.sqrt(more) * self.receipt_.epsilon, 2)} or {few(more, 2)} times the records"
+            yield f"{words}; {helps} would leave {_DEAR:g} times"
 
     def _error_words(self) -> str:
         """Say what standard errors count, and what they assume."""
         return "errors count the noise of privacy and of sampling"
 
-    def _hidden_notes(self) -> list[str]:
+    def _hidden_notes(self) -> Iterator[str]:
         """Say what the noise hides, from released numbers only."""
         estimate, every = self.estimate_, len(self.estimate_.theta)
         if not estimate.hidden:
-            return []
+            return
         if estimate.hidden == every and not estimate.records > every + 1.0:  # `unshrunk` makes it as many at least
-            return [_NO_ROWS]
+            yield _NO_ROWS
+            return
         words = f"the noise hides {estimate.hidden} of {every} directions of the columns"
         assumed = "intervals assume that coefficients along them are about as large as along the others"
         assumed = assumed if estimate.hidden < every else "no interval is known"
-        return [f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"]
+        yield f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"
 
-    def _schema_notes(self) -> list[str]:
-        """Say how the schema changes rows in ways that no interval counts."""
+    def _schema_notes(self) -> Iterator[str]:
+        """Say how the schema changes rows in ways that no interval counts, and where a date counts from."""
         schema = self._schema()
         if schema is None:
-            return []
-        dates = [name for name, column in schema.columns.items() if isinstance(column, Date)]
+            return
         words = "counts in days from 1970-01-01: its slope is per day, and the intercept is the value on that day"
-        notes = [f"{name} {words}" for name in dates if self.fit_intercept]
+        dates = [name for name, column in schema.columns.items() if isinstance(column, Date)]
+        yield from (f"{name} {words}" for name in dates if self.fit_intercept)
         if bases := self.baseline_:
             compared = ", ".join(f"{name} is compared with {base!r}" for name, base in bases.items())
-            notes.append(f"{compared}; a value that is not listed counts as that one")
+            yield f"{compared}; a value that is not listed counts as that one"
         if empty := [name for name, column in schema.columns.items() if column.fill is None]:
             named = ", ".join(empty[:_NAMED]) + (f" and {len(empty) - _NAMED} others" if len(empty) > _NAMED else "")
             words = "a fill would keep them, and would bend estimates if many cells are missing"
-            notes.append(f"rows with a missing cell in {named} count as zero rows: {words}")
+            yield f"rows with a missing cell in {named} count as zero rows: {words}"
         box, bound = box_norm(schema.columns), self._row_bound()
         if bound < box:
             words = "this biases estimates, and intervals do not count it"
-            notes.append(f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}")
-        return notes
+            yield f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}"

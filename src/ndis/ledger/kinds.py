@@ -144,9 +144,8 @@ def _need_dominated(declared: Request, request: Request, slot: str) -> None:
             "with the mechanism of the slot, or with a slightly smaller epsilon: calibrations with other bounds differ "
             "in their last digits"
         )
-    raise BudgetError(
-        f"{rule}comparison that could not be decided; declare the slot with the mechanism that you release"
-    )
+    remedy = "declare the slot with the mechanism that you release"
+    raise BudgetError(f"{rule}comparison that could not be decided; {remedy}")
 
 
 def _delta(one: Request, answer: Dominance) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from ndis._version import __version__
 from ndis.ledger.store import Entry
+from ndis.pages.html import Page, chart, render
 from ndis.pages.text import equation, few, stated
 from ndis.profile import Order, PrivacyProfile
 
@@ -18,22 +18,18 @@ _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
 _DRAWN_BELOW = 1e-3  # the picture ends at this part of the budget's δ
 STATES = {
-    "reserve": "reserved, not released: counts as spent",
-    "read": "reading, not released: counts as spent",
+    "reserve": "reserved, not released: counts as spent; its process runs or was stopped",
+    "read": "reading, not released: counts as spent; its process runs or was stopped",
     "commit": "released",
     "return": "given back, nothing was read",
 }
-UNRELEASED = (
-    "What was reserved and not released counts as spent. Its process still runs, or was stopped by an error, a person "
-    "or a crash: the file cannot tell. See when it was reserved, and by whom."
-)
 PEOPLE = ("by", "purpose", "user", "host")  # who asked, and what for
 _ORDERS: tuple[Order, ...] = ("remove", "add")
 
 
 @dataclass(frozen=True)
-class LedgerReport:
-    """A report is a mapping of plain values, which can be written as JSON or as a page.
+class LedgerReport(Page):
+    """A report is a mapping of plain values, which can be saved or shown as JSON or as a page.
 
     Attributes
     ----------
@@ -47,14 +43,8 @@ class LedgerReport:
         """Return plain values."""
         return dict(self.values)
 
-    def to_json(self) -> str:
-        """Write JSON text."""
-        return json.dumps(self.values, allow_nan=False, indent=2)
-
     def to_html(self) -> str:
         """Write one page that loads nothing."""
-        from ndis.pages.html import chart, render
-
         values = self.values
         picture = ""
         if values["curve"]:
@@ -66,9 +56,7 @@ class LedgerReport:
             budget = [(values["epsilon"], values["delta"])]
             picture = chart(remove, budget, second=add, mark="budget", description=words)
         shown = values["entries"][-_SHOWN:]
-        return render(
-            "ledger.html.jinja", rest=_left(values), chart=picture, shown=shown, unreleased=UNRELEASED, **values
-        )
+        return render("ledger.html.jinja", rest=_left(values), chart=picture, shown=shown, **values)
 
 
 def report_of(ledger: Any, about: Mapping[str, Any], whole: PrivacyProfile | None) -> LedgerReport:
@@ -117,10 +105,8 @@ def releases_of(entries: Iterable[Entry]) -> list[dict[str, Any]]:
             rows[entry.number] = {
                 "entry": entry.number,
                 "time": entry.time,
-                "slot": entry.content["slot"],
+                **{name: entry.content[name] for name in ("slot", "max_records", "profile")},
                 **{name: details.get(name) for name in ("mechanism", "epsilon", "delta")},
-                "max_records": entry.content["max_records"],
-                "profile": entry.content["profile"],
                 "digest": entry.digest,
                 **{name: details.get(name) for name in PEOPLE},
                 "state": STATES["reserve" if entry.content.get("owner") else "read"],

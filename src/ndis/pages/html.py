@@ -75,12 +75,12 @@ class Page:
         style = "width: 100%; height: 40rem; border: 0"
         return str(tag("iframe", srcdoc=self.to_html(), sandbox="", style=style))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a page that needs no other file if the path ends in .html, and JSON if it ends in .json."""
+    def save(self, path: str | os.PathLike[str], *, new: bool = False) -> None:
+        """Write a page that needs no other file to a name in .html, or JSON to .json. With `new` none is replaced."""
         ending = os.path.splitext(os.fspath(path))[1].lower()
         require(ending in (".html", ".json"), "path", "end in .html or .json", repr(os.fspath(path)))
         text = self.to_html() if ending == ".html" else self.to_json()
-        write_file(path, text.encode("utf-8"), name="path")
+        write_file(path, text.encode("utf-8"), name="path", new=new)
 
 
 def render(file: str, /, **values: Any) -> str:

@@ -72,7 +72,7 @@ def at_most(x: float, *, below: float | None = None) -> str:
 
 
 def stated(x: float) -> str:
-    """Write a number that somebody stated: in full if it is short, and otherwise rounded up to four digits.
+    """Write a stated number: in full if it is short, and otherwise rounded up to four digits.
 
     >>> stated(0.4), stated(0.1892131727264512)
     ('0.4', '0.1893')

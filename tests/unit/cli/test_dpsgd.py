@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from ndis import DPSGD, PrivacyProfile
 from ndis.cli import app
+from ndis.errors import PrecisionError
 
 STEP = PrivacyProfile.from_noise_multiplier(1.0).subsampled(0.01)
 MNIST = DPSGD(noise_multiplier=1.1, sampling_rate=256 / 60000, steps=14062)
@@ -123,6 +124,57 @@ class TestSamplers:
         rows = json.loads(self.run(*options, "--json").stdout)["values"]
         assert rows[0]["epsilon"] == DPSGD(noise_multiplier=3.0, sampling_rate=0.02, steps=100).epsilon(1e-5)
 
+    def test_a_comparison_by_steps_is_that_by_epochs(self):
+        plan = ("--noise-multiplier", "3", "--compare", *self.PLAN[:4], "--delta", "1e-5", "--json")
+        done = self.run(*plan, "--steps", "125")
+        assert done.exit_code == 0, done.stderr
+        both = [json.loads(text)["values"] for text in (done.stdout, self.run(*plan, "--epochs", "2.5").stdout)]
+        assert both[0] == both[1]
+        assert both[0][2]["epsilon"] == DPSGD(
+            noise_multiplier=3.0, sampling="fixed-size", batch_size=20, records=1000, steps=125
+        ).epsilon(1e-5)
+
+    def test_a_table_rounds_to_the_safe_side(self):
+        """People read four digits, programs all of them."""
+        plan = ("--noise-multiplier", "3", "--compare", *self.PLAN)
+        rows = json.loads(self.run(*plan, "--json").stdout)["values"]
+        for line, row in zip(self.run(*plan).stdout.splitlines()[1:], rows, strict=True):
+            _, _, epsilon, lower, *_ = line.split()
+            assert row["epsilon"] <= float(epsilon) <= 1.001 * row["epsilon"] + 1e-9
+            assert lower == "the" if row["at_least"] == row["epsilon"] else float(lower) <= row["at_least"]
+
+    def test_full_batches_are_compared(self):
+        """A batch of all records is the Gaussian mechanism; a replaced record moves its sum twice as far."""
+        plan = ("--batch-size", "250", "--records", "250", "--steps", "3", "--delta", "1e-5", "--noise-multiplier", "4")
+        done = self.run(*plan, "--compare", "--json")
+        assert done.exit_code == 0, done.stderr
+        rows = {row["sampling"]: row for row in json.loads(done.stdout)["values"]}
+        for name, noise in (("poisson (add-remove)", 4.0), ("fixed-size (replace-one)", 2.0)):
+            gauss = PrivacyProfile.from_noise_multiplier(noise).repeat(3).epsilon(1e-5)
+            close(rows[name]["epsilon"], gauss)
+            assert rows[name]["at_least"] == rows[name]["epsilon"]
+        assert len(rows) == 3
+
+    def test_a_row_without_an_answer_says_why_and_the_others_stand(self, monkeypatch, tmp_path):
+        bounds = PrivacyProfile.bounds
+
+        def refuse(self, delta):
+            if not self.attained and self.adjacency == "add-remove":
+                raise PrecisionError("epsilon is out of reach")
+            return bounds(self, delta)
+
+        plan = ("--noise-multiplier", "3", "--compare", *self.PLAN)
+        want = self.run(*plan).stdout.splitlines()
+        monkeypatch.setattr(PrivacyProfile, "bounds", refuse)
+        done = self.run(*plan)
+        assert done.exit_code == 3
+        lines = done.stdout.splitlines()
+        assert [line.split() for line in lines[:4]] == [line.split() for line in want[:4]]
+        assert " ".join(lines[4].split()) == "truncated (add-remove) infinity 0 no answer: epsilon is out of reach"
+        row = json.loads(self.run(*plan, "--json").stdout)["values"][3]
+        assert row["epsilon"] is None
+        assert row["at_least"] == 0.0
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -134,7 +186,14 @@ class TestSamplers:
                 ("--sampling", "fixed-size", "--examples-per-user", "2"),
                 "--examples-per-user must be 1 for 'fixed-size'",
             ),
-            (("--compare", "--bins", "3"), "input must be --noise-multiplier, --batch-size, --records, --epochs and"),
+            (
+                ("--compare", "--bins", "3"),
+                "--bins must not be given with --compare; got 3; it takes --noise-multiplier, ",
+            ),
+            (("--compare", "--examples-per-user", "2"), "--examples-per-user must not be given with --compare; got 2"),
+            (("--compare", "--sampling", "allocation"), "--sampling must not be given with --compare; got allocation"),
+            (("--compare", "--certify"), "--certify must not be given with --compare"),
+            (("--compare", "--steps", "3"), "input must be one of --epochs and --steps; got both"),
         ],
     )
     def test_bad_input(self, options, message):

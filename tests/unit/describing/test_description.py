@@ -314,6 +314,43 @@ def test_two_releases_tell_what_clipping_took():
     assert far.with_variances(np.array([-1e6]), np.array([1e-3])).chances.tolist() == [[1.0], [0.0]]
 
 
+def test_the_interval_of_a_variance_holds_its_level_of_the_mixture():
+    """Its lower end covers if nothing was lost, so it misses less there, and its upper end misses the rest."""
+    from scipy.special import ndtr
+
+    lost, chances = np.array([[0.0], [5.0], [90.0]]), np.array([[0.1], [0.3], [0.6]])
+    known = replace(NoisyMoments.of(np.diag([100.0, 100.0]), noise=5.0, constant=1.0), lost=lost, chances=chances)
+    value, error, low, high = known.product(0, 0, 1.96)
+    own = np.sqrt(error**2 - float((chances * (lost / 100.0) ** 2).sum()))
+    below, above = (float(chances[:, 0] @ ndtr((end - 1.0 - lost[:, 0] / 100.0) / own)) for end in (low, high))
+    assert np.isclose(above - below, 0.95, atol=2e-3)
+    assert below < 0.025
+    assert np.isclose(low, value - 1.645 * own, atol=1e-3)
+
+
+def test_a_variance_that_the_first_sums_tell_does_not_count_the_means_of_the_matrix():
+    """The noise of the matrix counts by the share that the matrix has in a variance, also where means are far off."""
+    errors = []
+    for mean in (0.0, 5.0):
+        gram = np.array([[100.0 + 100.0 * mean**2, 100.0 * mean], [100.0 * mean, 100.0]])
+        moments = NoisyMoments.of(gram, noise=20.0, constant=1.0).with_variances(np.array([1.0]), np.array([1e-4]))
+        errors.append(moments.product(0, 0, 1.96)[1])
+    assert np.isclose(*errors, rtol=0.02)
+
+
+def test_a_few_records_far_away_are_among_the_laws():
+    """The noise nearly hides fifty of 5,000 records 30 spreads away, and the interval must know of them."""
+    n, held = 5000, []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = np.where(rng.random(n) < 0.01, 30.0, 0.0) + rng.normal(0, 1, n)
+        schema = ndis.Schema({"x": (-50, 50)})
+        d = ndis.describe({"x": x}, schema=schema, epsilon=1.0, delta=1e-6, groups=[], random_state=seed)
+        ((_, _, low, high),) = d.variances().rows()
+        held.append(low <= 1.0 + 900 * 0.01 * 0.99 <= high)
+    assert np.mean(held) >= 0.5
+
+
 def test_the_histogram_of_a_number_tells_its_fourth_moment():
     """A variance of even values has less sampling error than one of normal values."""
     rng = np.random.default_rng(0)

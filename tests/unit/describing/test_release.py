@@ -19,6 +19,7 @@ from ndis.describing.release import (
     long_rows,
     squared_reach,
 )
+from ndis.describing.statistics import tails
 from ndis.errors import ParameterError
 from ndis.noise.bits import SystemBits
 
@@ -124,9 +125,33 @@ def test_the_tail_of_norms_is_guessed_from_counts_only():
     heavy = light + np.array([0, 0, 0, 90.0, 30.0, 10.0, 3.0, 1.0, 0])
     lost = []
     for counts in (light, heavy):
-        squares, rows, chances = long_rows(edges, counts, 5.0)
+        values = {"norm edges": edges, "norms": counts, "centre": np.zeros(1), "spread": np.full(1, 0.1)}
+        squares, rows, chances = long_rows(values, 5.0)
         lost.append(chances @ rows @ np.maximum(squares - 4.0, 0.0))
     assert lost[1] > 5 * lost[0] > 0
+
+
+def test_no_law_has_a_row_that_ranges_do_not_allow():
+    edges = 2.0 ** (0.5 * np.arange(9))
+    counts = np.array([10.0, 500.0, 300.0, 60.0, 30.0, 10.0, 5.0, 2.0, 9.0, 5.0])
+    values = {"norm edges": edges, "norms": counts, "centre": np.array([0.2, 0.0]), "spread": np.array([0.1, 0.5])}
+    squares, rows, chances = long_rows(values, 5.0)
+    assert squares.max() <= 12.0**2 + 2.0**2 + 1e-9
+    assert np.isclose(chances.sum(), 1.0)
+    assert np.allclose(rows.sum(axis=1), rows[0].sum(), rtol=0.2)  # every law has all rows
+
+
+def test_laws_with_a_few_far_away_hold_what_the_noise_may_hide():
+    """Half to two standard deviations of the noise more than a bin shows, in each of the bins of the tail."""
+    edges, counts = 2.0 ** (np.arange(10) / 2), np.r_[0.0, 900.0, 80.0, 20.0, 0.0, 0.0, 30.0, 0.0, 0.0, 0.0, 0.0]
+    start, count, smooth, _ = tails(edges, counts, 5.0)
+    same, also, laws, weights = tails(edges, counts, 5.0, far=True)
+    assert (same, also) == (start, count)
+    assert len(laws) == len(smooth) + 4 * (len(counts) - start - 1)
+    assert np.all(np.diff(laws, axis=1) <= 1e-12)
+    assert weights[len(smooth) :].sum() > 0.95  # no smooth law has 30 there
+    at = 4 * (5 - start)
+    assert count * float(weights @ (laws[:, at] - laws[:, at + 4])) > 20.0
 
 
 def test_no_task_holds_the_table(monkeypatch):

@@ -14,6 +14,7 @@ from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.gram.accumulator import GramAccumulator
 from ndis.gram.sums import RecordSums
 from ndis.learn._ridge import sketching
+from ndis.ledger.report import STATES
 from ndis.mechanisms import rows as row_mechanisms
 from ndis.profile import PrivacyProfile
 
@@ -50,7 +51,7 @@ def test_a_charge_pays_for_one_sealed_release_of_its_mechanism(tmp_path):
     with ledger.charge("a", mechanism):
         pass  # what is not sealed was not released, and is spent
     states = [row["state"] for row in ledger.report().to_dict()["entries"]]
-    assert states == ["released", *["reserved, not released: counts as spent"] * 3]
+    assert states == ["released", *[STATES["reserve"]] * 3]
     assert ledger.verify() == 5
 
 
@@ -95,7 +96,7 @@ def test_what_is_reserved_and_not_released_counts_as_spent(tmp_path):
     with pytest.raises(ValueError, match="no"):
         ledger.release("a", mechanism, "broken")
     assert ledger.remaining() == {"a": 1}
-    assert ledger.report().to_dict()["entries"][0]["state"] == "reading, not released: counts as spent"
+    assert ledger.report().to_dict()["entries"][0]["state"] == STATES["read"]
 
 
 def test_a_seeded_release_is_no_release_of_a_ledger(tmp_path):

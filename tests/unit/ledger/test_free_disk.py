@@ -12,6 +12,7 @@ import pytest
 
 import ndis
 from ndis.errors import LedgerError, ParameterError
+from ndis.ledger.report import STATES
 from ndis.mechanisms.releases import ProjectionRelease
 
 
@@ -82,6 +83,6 @@ def test_a_reservation_says_if_data_were_read(ledger: ndis.Ledger, monkeypatch: 
     monkeypatch.setattr("ndis.mechanisms.gaussian.exact_normal", fails)
     with pytest.raises(ZeroDivisionError):
         ledger.release("a", mechanism, [0.0])
-    assert seen == ["reading, not released: counts as spent"]
+    assert seen == [STATES["read"]]
     states = [row["state"] for row in ledger.releases()]
-    assert states == ["reserved, not released: counts as spent", "reading, not released: counts as spent"]
+    assert states == [STATES["reserve"], STATES["read"]]

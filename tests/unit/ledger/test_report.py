@@ -76,7 +76,19 @@ def test_a_release_that_never_came_is_explained(tmp_path):
     mechanism = ndis.GaussianMechanism.calibrated(epsilon=1.0, delta=1e-6, sensitivity=1.0)
     ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=3.0, delta=1e-6, plan={"a": (mechanism, 2)})
     ledger.release("a", mechanism, 1.0)
-    words = "Its process still runs, or was stopped"
+    words = "not released: counts as spent; its process runs or was stopped"
     assert words not in ledger.report().to_html()
     ledger.reserve("a", mechanism)
-    assert words in ledger.report().to_html()
+    assert f"reserved, {words}" in ledger.report().to_html()
+
+
+def test_a_report_is_saved_and_shown_like_every_page(tmp_path):
+    ledger = ndis.Ledger.create(tmp_path / "x.db", epsilon=3.0, delta=1e-6, kind="shifts")
+    report = ledger.report()
+    report.save(tmp_path / "budget.html")
+    report.save(tmp_path / "budget.json")
+    assert (tmp_path / "budget.html").read_text(encoding="utf-8") == report.to_html()
+    assert json.loads((tmp_path / "budget.json").read_text(encoding="utf-8")) == report.to_dict()
+    assert report._repr_html_().startswith("<iframe")
+    with pytest.raises(ndis.errors.NdisError, match="exist"):
+        report.save(tmp_path / "budget.html", new=True)

@@ -7,13 +7,14 @@ import runpy
 import pytest
 
 from helpers.places import ROOT
+from ndis.ledger.report import STATES
 
 
 def test_three_teams_one_year_a_crash_a_cheat_and_a_renewal(tmp_path):
     story = runpy.run_path(str(ROOT / "examples" / "steward.py"))["main"](tmp_path)
     assert 1.0 < story["plan"]["epsilon"] <= 3.0
     assert story["crash"] == 1
-    assert story["after the crash"] == (50, "reserved, not released: counts as spent", 7)
+    assert story["after the crash"] == (50, STATES["reserve"], 7)
     assert "must be dominated by slot 'product'" in story["too loud"]
     assert "is missing: a receipt names it" in story["rolled back"]
     assert "is not the one that a receipt names" in story["written twice"]
