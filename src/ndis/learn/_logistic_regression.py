@@ -40,7 +40,6 @@ from ndis.models.exact_solve import Release
 from ndis.noise.bits import random_bits
 
 METHODS = ("rounds", "mean", "posterior")
-_TITLE = "Private logistic regression"
 
 # Chosen on breast cancer and digits; accuracies change by less than a point within a factor of 1.5.
 GRAM_SHARES = (0.08, 0.2)  # the matrix that finds directions, and the one along them
@@ -310,9 +309,8 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             return self._shrunk_table(level)
         words = "log-odds of {1!r} against {0!r}".format(*self.classes_.tolist())
         if self.last_step_ > _SETTLED:
-            words += f"; they moved by {self.last_step_:.2g} in the last round: a column may separate the classes, and "
-            words += "then has no finite coefficient; otherwise more rounds or records would settle them"
-        return self._summary(_TITLE, level, words)
+            words += f"; they moved by {self.last_step_:.2g} in the last round: a column may separate the classes"
+        return self._summary("Private logistic regression", level, words)
 
     def _shrunk_table(self, level: float) -> CoefficientTable:
         """Make a table of a fit without intervals: the weights for predictions, and no error is known."""
@@ -321,7 +319,8 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         index = [(f"{label}{name}",) for label in labels for name in [*self._names(), "(intercept)"]]
         note = "shrunk: for predictions; errors are unknown: rounds of two classes with intervals release them"
         values, notes = (weights, weights + np.inf), (self.receipt_.words, note)
-        return CoefficientTable.normal(_TITLE, ("name",), index, values, level, notes, shrunk=weights)
+        title = "Private logistic regression"
+        return CoefficientTable.normal(title, ("name",), index, values, level, notes, shrunk=weights)
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)
