@@ -412,9 +412,8 @@ class LinearReleases(RoundReleases):
     def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
         """Choose the shares of all further releases from the number of records that the first one tells."""
         if self._fixed:  # in public coordinates one Gram matrix has the shares of both
-            (first, second, *others), counts = self.budget.matrix_shares, list(self.budget.count_shares)
-            counts[1] = 0.0
-            return {"matrix_shares": ((first + second) * BELOW, 0.0, *others), "count_shares": counts}
+            (first, second, *others), (place, _, *counts) = self.budget.matrix_shares, self.budget.count_shares
+            return {"matrix_shares": ((first + second) * BELOW, 0.0, *others), "count_shares": (place, 0.0, *counts)}
         predictors = len(self.here.centre) + self.constant
         return chosen_shares(self.budget, records=records, predictors=predictors, few=spreads is None)
 
@@ -491,4 +490,5 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
     solved = solver.posterior_mean(done, matrix)
     meat = last.meat(*data.squares(1, theta if rounds > 1 else solved, last), gram)
     own = own * noise**2 + last.inverse @ last.rare @ last.inverse.T * last.clips.taken
-    return solved, solver.unshrunk(theta, total, gram, own=own, noise=s, records=data.records(), robust=robust, **meat)
+    how = {"own": own, "noise": s, "records": data.records(), "robust": robust, "alike": in_spreads, **meat}
+    return solved, solver.unshrunk(theta, total, gram, **how)

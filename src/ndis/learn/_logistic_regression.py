@@ -40,7 +40,6 @@ from ndis.models.exact_solve import Release
 from ndis.noise.bits import random_bits
 
 METHODS = ("rounds", "mean", "posterior")
-_TITLE = "Private logistic regression"
 
 # Chosen on breast cancer and digits; accuracies change by less than a point within a factor of 1.5.
 GRAM_SHARES = (0.08, 0.2)  # the matrix that finds directions, and the one along them
@@ -310,9 +309,8 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
             return self._shrunk_table(level)
         words = "log-odds of {1!r} against {0!r}".format(*self.classes_.tolist())
         if self.last_step_ > _SETTLED:
-            words += f"; they moved by {self.last_step_:.2g} in the last round: a column may separate the classes, and "
-            words += "then has no finite coefficient; otherwise more rounds or records would settle them"
-        return self._summary(_TITLE, level, words)
+            words += f"; they moved by {self.last_step_:.2g} in the last round: a column may separate the classes"
+        return self._summary("Private logistic regression", level, words)
 
     def _shrunk_table(self, level: float) -> CoefficientTable:
         """Make a table of a fit without intervals: the weights for predictions, and no error is known."""
@@ -320,8 +318,9 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         weights = np.hstack([self.coef_, np.reshape(self.intercept_, (-1, 1))]).ravel()
         index = [(f"{label}{name}",) for label in labels for name in [*self._names(), "(intercept)"]]
         note = "shrunk: for predictions; errors are unknown: rounds of two classes with intervals release them"
-        values, notes = (weights, np.full(len(index), np.inf)), (self.receipt_.words, note)
-        return CoefficientTable.normal(_TITLE, ("name",), index, values, level, notes, shrunk=weights)
+        values, notes = (weights, weights + np.inf), (self.receipt_.words, note)
+        title = "Private logistic regression"
+        return CoefficientTable.normal(title, ("name",), index, values, level, notes, shrunk=weights)
 
     def _check_intervals(self) -> None:
         check_is_fitted(self)
@@ -375,14 +374,13 @@ class GradientReleases(RoundReleases):
 
     def shares(self, spreads: Coordinates | None, records: float) -> dict[str, Any]:
         """Choose the shares of all further releases: if the noise hides the columns, there are few records."""
-        intervals = len(self.budget.matrix_shares) > len(GRAM_SHARES)
-        own = divided_gradients(len(self.budget.sum_shares), intervals=intervals, few=spreads is None)
+        intervals, few = len(self.budget.matrix_shares) > len(GRAM_SHARES), spreads is None
+        own = divided_gradients(len(self.budget.sum_shares), intervals=intervals, few=few)
         return own | {"sum_shares": [share * BELOW for share in own["sum_shares"]]}
 
     def round(self, index: int, theta: Floats, *, clip: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
-        at = theta[:, 0] if theta.shape[1] == 1 else theta
-        edges = [edge * self.longest for edge in solver.EDGES]
+        at, edges = theta[:, 0] if theta.shape[1] == 1 else theta, [edge * self.longest for edge in solver.EDGES]
         sums = self._rows.gradients(at, clip=clip * self.longest, edges=edges)
         total, noise = self._total(index, sums, "gradients")
         histogram = None if last else self._histogram(len(PLACE_SHARES) + index, sums)[0]
@@ -396,8 +394,7 @@ class GradientReleases(RoundReleases):
         at, rows = len(INTERVAL_GRAM_SHARES) + index, self._clipped.layout.row_norm_bound
         noise = self.budget.matrix_noise(at, Fraction(1, 4)) * math.sqrt(2.0 * len(theta))
         bound = min(max(rows, math.sqrt(AFFORDED * size / noise)), self._rows.layout.row_norm_bound)
-        gram = self._mapped(bound, self.column).weighted_gram(theta[:, 0])
-        return self._matrix(at, gram, "weighted gram")
+        return self._matrix(at, self._mapped(bound, self.column).weighted_gram(theta[:, 0]), "weighted gram")
 
 
 def fit_gradients(
@@ -435,7 +432,7 @@ def fit_gradients(
         total, noise, histogram = data.round(index, theta, clip=clip, last=last)
         if intervals and last:
             own = (noise**2 + taken**2) * np.eye(predictors)
-            estimate = solver.unshrunk(theta, -total, hessian, own=own, noise=s, records=data.records())
+            estimate = solver.unshrunk(theta, -total, hessian, own=own, noise=s, records=data.records(), alike=many)
         if outputs > 1:
             total = total - total.mean(axis=1, keepdims=True)  # residuals of a record add up to zero: this is noise
         rotated, every = (vectors.T @ total).ravel(), np.repeat(curvature, outputs)

@@ -66,13 +66,12 @@ def plan_regression(
     count, given = as_size("records", records), dict(spreads or {})
     budget = calibrated_rounds(epsilon=epsilon, delta=delta, adjacency=as_adjacency(adjacency), rounds=rounds)
     every = [(label, column) for name, column in schema.columns.items() for label in column.labels(name)]
-    wide = schema.scales()[1]
     scales: dict[str, tuple[float, bool]] = {}
     for i in schema.against_first():
         label, column = every[i]
         # k equally frequent values, compared with the first: the variance is that of a difference of two means.
         values = 2 if isinstance(column, Boolean) else len(column.texts) if isinstance(column, Category) else 0
-        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * wide[i] / _RANGE_IN_SPREADS
+        assumed = 1.0 / math.sqrt(2.0 * values) if values else 2.0 * schema.scales()[1][i] / _RANGE_IN_SPREADS
         scales[label] = as_scalar("spreads", given.pop(label, assumed)), bool(values)
         require(0.0 < scales[label][0] < math.inf, "spreads", "be positive", scales[label][0])
     require(not given, "spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
@@ -83,17 +82,14 @@ def plan_regression(
     if count < _HIDDEN * matrix * math.sqrt(2.0 * predictors):
         return dict.fromkeys(scales, math.inf)
     kept = 1.0 - predictors * (matrix / count) ** 2 / 2  # what the noise of the matrix adds to errors, as in intervals
-    clipped = _CLIPPED * predictors * (count + noise**2)  # rare values count it whole
-    doubled = 1 if adjacency == "add-remove" else 2
-    bin_noise, seen = budget.count_noise(0, squared_reach=predictors * doubled), RARE * budget.count_noise(-1)
+    bin_noise = budget.count_noise(0, squared_reach=predictors * (1 if adjacency == "add-remove" else 2))
 
     def error(spread: float, two: bool) -> float:
         """Return the error of a column. Coordinates make rows of a rare value shorter, and its noise longer."""
         having = count * spread**2  # records with the rarer of two values
-        longer = count / (having * (2.0 * math.sqrt(predictors - 1) + 1.0) * max(having / seen, 1.0))
-        if two and having < bin_noise:
-            return math.inf
-        own = longer * (noise**2 + clipped) if two and longer > 1.0 else noise**2
-        return math.sqrt((count + own) / kept) / count / spread
+        shorter = having * (2.0 * math.sqrt(predictors - 1) + 1.0) * max(having / (RARE * budget.count_noise(-1)), 1.0)
+        longer = count / shorter if having > bin_noise else math.inf
+        whole = longer * (noise**2 + _CLIPPED * predictors * (count + noise**2))  # all that the clip takes
+        return math.sqrt((count + (whole if two and longer > 1.0 else noise**2)) / kept) / count / spread
 
     return {label: error(spread, two) for label, (spread, two) in scales.items()}

@@ -40,7 +40,9 @@ So they give intervals, if the hidden part Hᵀδ is bounded: it leaks through E
 state it. In coordinates in which all directions spread about alike, coefficients along a hidden direction are about as
 large as those along the others, or as if what is left unexplained were explained by all directions alike. And what is
 hidden explains no more than what is left unexplained, if the spread of the rows along it is what the noise could just
-hide. The variance along H is D². So intervals are finite, unless no direction is clear: then nothing is known.
+hide. In public ranges directions do not spread alike, and only this last bound holds, with one standard deviation of
+the noise for three. The variance along H is D². So intervals are finite, unless no direction is clear: then nothing is
+known.
 """
 
 from __future__ import annotations
@@ -372,12 +374,14 @@ def unshrunk(
     term_noise: float = 0.0,
     bias: float = 0.0,
     robust: bool = True,
+    alike: bool = True,
 ) -> Unshrunk:
     """Estimate from the last round at θ, the released matrix with noise s, and the released Σ ttᵀ of every target.
 
     `own` is the covariance of the sum by its own noise. What clipping may have taken counts as a share `bias` of that
     by sampling. If the number of `records` is not positive, nothing is known. Without `terms`, of a logistic fit, the
     model is taken to hold: then the matrix, the Hessian, is also the covariance of the sum, minus the gradient.
+    Directions of the rows spread about `alike`, but not in public ranges.
 
     >>> gram, total = np.diag([400.0, 100.0]), np.array([[200.0], [100.0]])
     >>> released = {"own": np.eye(2), "noise": 0.01, "terms": gram[None] * 0.9, "term_noise": 1.0, "records": 500.0}
@@ -397,7 +401,7 @@ def unshrunk(
             left = max(float(np.trace(terms[j])), term_noise * math.sqrt(p)) / max(float(np.trace(gram)), noise)
             variances[j], corrected = left * records / (records - p), terms[j] * records / (records - p)
             sampling = _positive(clear.vectors.T @ corrected @ clear.vectors) if robust else variances[j] * sampling
-        bound = clear.size(theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records)
+        bound = clear.size(theta[:, j] + steps[:, j], variance=variances[j], left=variances[j] * records, alike=alike)
         covariances[j] = clear.covariance(own, steps[:, j], sampling=(1.0 + bias) * sampling, bound=bound)
         if terms is None:  # a step of Newton's method errs by half its square: the Hessian may change by e^|xᵀδ|
             covariances[j] += np.outer(steps[:, j], steps[:, j]) * (steps[:, j] @ steps[:, j]) / 4
@@ -439,10 +443,10 @@ class _Clear:
     def solve(self, total: Floats) -> Floats:
         return np.asarray(self.vectors @ (self.vectors.T @ total / self.values[:, None]))
 
-    def size(self, theta: Floats, *, variance: float, left: float) -> float:
+    def size(self, theta: Floats, *, variance: float, left: float, alike: bool) -> float:
         """Return D², the assumed squared size of θ along a hidden direction; `left` sums squares of this variance."""
-        if not self.hidden.size:
-            return 0.0
+        if not self.hidden.size or not alike:
+            return left / self.noise
         others = float(((self.vectors.T @ theta) ** 2).sum()) / max(len(self.values) - 1, 1)
         return min(left / (_LEAST * self.noise), max(others, variance / len(theta)))
 
