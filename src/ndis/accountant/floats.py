@@ -91,6 +91,7 @@ class FloatComposition:
         self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
         self.deepest = max((law.deepest for law, _ in self.parts), default=-math.inf)
         self._sums: LossSums | None = None
+        self._epochs = any(law.direct for law, _ in self.parts)
 
     @cached_property
     def _few(self) -> Callable[[float], tuple[float, float]] | None:
@@ -165,8 +166,11 @@ class FloatComposition:
         return value, slope, error
 
     def _ways(self, epsilon: Floats, pivot: int, saddle: Saddle) -> Iterator[_Found]:
-        """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last."""
-        if self._sums is not None:
+        """Compute δ in one way after the other. Tables that another ε needed come first, and new ones last.
+
+        Tables of epochs are quick to make, so they come first for many ε.
+        """
+        if self._sums is not None or (epsilon.size > _CHUNK and self._easy and self._epochs):
             yield self._by_sums(epsilon, pivot)
         yield self._by_contour(epsilon, pivot, saddle)
         if self._labelled:
@@ -234,9 +238,9 @@ class FloatComposition:
                 rows = np.array([self._sums.log_delta(e) for e in epsilon.tolist()]).T
                 if depth == -_LEAST or self._sums.depth + _NEAR >= -rows[0, pivot]:
                     return rows[0], rows[1], rows[2]
-                depth = min(2.0 * self._sums.depth, -float(rows[0, pivot]), -_LEAST)  # where NaN, twice as deep
+                deeper = -float(rows[0, pivot]) if self._epochs else math.inf  # NaN leaves twice the depth
+                depth = min(2.0 * self._sums.depth, deeper, -_LEAST)
         except (PrecisionError, ArithmeticError):  # a density that is out of the range of floats
-            self._sums = None
             return np.full(epsilon.size, math.nan), np.full(epsilon.size, math.nan), np.full(epsilon.size, math.inf)
 
     def epsilon(self, delta: float, guess: float | None = None) -> float:

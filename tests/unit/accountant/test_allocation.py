@@ -327,6 +327,19 @@ def test_sums_of_losses_agree_with_the_contour_in_the_add_order() -> None:
     assert floats._by_sums(epsilon, 0)[0][0] == pytest.approx(floats.log_delta(epsilon)[0][0], rel=1e-9)
 
 
+def test_many_values_of_epochs_come_from_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture of ten epochs took 20 s: each value had a path, and a depth out of reach took the tables away."""
+    law = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=20, epochs=2)._compositions("remove")[0].floats
+    epsilon = np.linspace(0.2, 2.0, 10)
+    one = [float(law._by_contour(e, 0, floats.find_saddle(law, law.mean - e[0]))[0][0]) for e in epsilon[:, None]]
+    monkeypatch.setattr(floats, "integrate", None)
+    assert law.log_delta(epsilon)[0] == pytest.approx(one, rel=1e-8)
+    monkeypatch.undo()
+    with pytest.raises(PrecisionError):
+        law.log_delta(np.array([20.0]))
+    assert law._sums is not None
+
+
 def test_one_epoch_beyond_its_table_is_certified_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its moments come from the same table, and the contour tried every path over them."""
     profile = PrivacyProfile.from_allocation(noise_multiplier=0.5, bins=1000)
