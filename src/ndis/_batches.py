@@ -8,6 +8,7 @@ number that it finds. Whatever it finds is attained.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
     from ndis.profile import PrivacyProfile
 
 
-_SHARES = [k / 16 for k in range(17)]  # shares of the steps that are W·Q against Q
+_NEARLY = 0.98  # no other neighbours are tried above this share of the upper bound
+_SHARES = [k / 16 for k in range(16, -1, -1)]  # shares of the steps that are W·Q against Q
 _BELOW = 1.0 - 1e-9  # an ε that floats put on the safe side is moved below the true one
 
 
@@ -261,7 +263,7 @@ class BatchedProfile:
         upper = self._smallest_epsilon(target, "worst")
         if self.attained:
             return Enclosure(upper, upper)
-        worst = worst_attained(self.groups, orders_of("worst"), upper)
+        worst = worst_attained(self.groups, orders_of("worst"), upper, target)
         return Enclosure(0.0 if worst is None else _BELOW * worst.smallest_epsilon(target, 0.0), upper)
 
     def group(self, size: int) -> PrivacyProfile:
@@ -311,9 +313,12 @@ def _attained(groups: tuple[Group | StepGroup, ...], order: Order, chosen: tuple
 
 
 def worst_attained(
-    groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float
+    groups: tuple[Group | StepGroup, ...], orders: tuple[Order, ...], epsilon: float, upper: float
 ) -> Composition | None:
-    """Return the composition with the largest δ(ε) among those that were tried, which neighbours attain."""
+    """Return the composition with the largest δ(ε) among those that were tried, which neighbours attain.
+
+    No other is tried once one comes near an upper bound.
+    """
     if all(isinstance(group, StepGroup) for group in groups):
         orders = orders[:1]  # both are alike
     known: list[tuple[float, Composition]] = []
@@ -321,4 +326,6 @@ def worst_attained(
     for one in (_attained(groups, order, chosen) for order in orders for chosen in choices):
         with suppress(PrecisionError):
             known += [] if one is None else [(float(one.log_delta(np.array([epsilon]))[0]), one)]
+            if known and math.exp(known[-1][0]) >= _NEARLY * upper:
+                break
     return max(known, key=lambda pair: pair[0])[1] if known else None

@@ -170,6 +170,8 @@ def newton_epsilon(excess: Callable[[float], Excess], e: float, high: float, *, 
     """
     h, margin, slope = excess(e)
     if e > 0.0 and h + margin <= 0.0:
+        if h + 4.0 * margin >= 0.0:  # no step would come nearer
+            return e
         high = e
         if not e * slope + h > 0.0:  # the tangent, or nothing, asks for a positive ε
             e = 0.0

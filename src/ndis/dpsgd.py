@@ -382,8 +382,7 @@ class DPSGD:
         for sampling, sampler in SAMPLERS.items():
             if sampling == "truncated" and size == count:
                 continue
-            own = {name: numbers[name] for name in sampler.needs}
-            run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **own)
+            run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **{x: numbers[x] for x in sampler.needs})
             try:
                 lower, upper = run.profile().bounds(delta)
                 if lower < upper:  # another attained pair may need more than the one that `bounds` knows

@@ -271,7 +271,7 @@ class PrivacyProfile(Risks):
         boxes = [self._certify(one, x, width) for one in self._orders(order)]
         lower, upper = largest(b.lower for b in boxes), largest(b.upper for b in boxes)
         if not self.attained:
-            worst = worst_attained(self.groups, orders_of(order), x)
+            worst = worst_attained(self.groups, orders_of(order), x, upper)
             lower = 0.0 if worst is None else worst.certify(x, width).lower
         if not self.failure_probability:
             return Enclosure(lower, upper)

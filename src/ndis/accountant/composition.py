@@ -353,7 +353,7 @@ def certified_epsilon(both: Sequence[Composition], target: float) -> float:
     Floats propose it: they aim below the target by the width of the certificate, and by more if needed. If they refuse,
     the search takes certificates only.
     """
-    aim, upper = 1.0 - 2.0 * SAMPLED_WIDTH, 1.0
+    aim, upper, before = 1.0 - 2.0 * SAMPLED_WIDTH, 1.0, (1.0, math.nan)
     for _ in range(_AIMS):
         epsilon = 0.0
         try:
@@ -364,5 +364,7 @@ def certified_epsilon(both: Sequence[Composition], target: float) -> float:
         upper = largest(one.certify(epsilon, SAMPLED_WIDTH).upper for one in both)
         if upper <= target:
             return epsilon
-        aim *= (1.0 - 2.0**-20) * target / max(upper, target)
+        share = math.log(upper / target)  # it grows with a power of the aim, where stand-ins are wide
+        power = (share - before[1]) / math.log(aim / before[0]) if before[1] > share else 1.0
+        before, aim = (aim, share), aim * (1.0 - 2.0**-20) * math.exp(-share / min(max(power, 0.2), 1.0))
     raise PrecisionError(f"no certified epsilon was found at delta = {target!r}", reached=upper / target - 1.0)

@@ -157,8 +157,8 @@ def convolve_all(lams, twice, scale, pa, ea, ca, ta, pb, eb, cb, tb, nodes, weig
         if pa == pa:
             one = _convolve(lam, False, scale, ea, ca, ta, eb, cb, tb, nodes, weights)
             two = one if twice else _convolve(lam, False, scale, eb, cb, tb, ea, ca, ta, nodes, weights)
-            three, four = pa + _value(lam, eb, cb), pb + _value(lam, ea, ca)
-            out[i] = np.logaddexp(np.logaddexp(out[i], np.logaddexp(one, two)), np.logaddexp(three, four))
+            alone = np.logaddexp(pa + _value(lam, eb, cb), pb + _value(lam, ea, ca))
+            out[i] = np.logaddexp(np.logaddexp(out[i], np.logaddexp(one, two)), alone)
 
 
 @compiled()

@@ -62,7 +62,6 @@ _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
 _SHALLOW, _DEEP = 40.0, 200.0  # −log δ between which the first tables end
 _NEAR = 8.0  # log units by which log δ may lie below the depth of its tables, of which they know more
 _MOST_LABELS = 100  # numbers of labels that are evaluated; the chance of the others is an error
-_UNCOUNTED = -37.0  # log of that error, over δ
 _UNSEEN = 1e-17  # a bump of this relative size does not count
 _LEAST = -700.0  # the density of the loss underflows if Chernoff's bound on log δ is below
 _LAST = 2.0**-40
@@ -92,6 +91,7 @@ class FloatComposition:
         self.deepest = max((law.deepest for law, _ in self.parts), default=-math.inf)
         self._sums: LossSums | None = None
         self._epochs = any(law.direct for law, _ in self.parts)
+        self._goal = 0.0  # −log of the least δ that was asked for
 
     @cached_property
     def _few(self) -> Callable[[float], tuple[float, float]] | None:
@@ -206,8 +206,8 @@ class FloatComposition:
         """Return the compositions with known numbers of labels, and the logs of their chances; likely ones first."""
         for i, (law, n) in enumerate(self.parts):
             if ways := law.labels(n):
-                others = self.parts[:i] + self.parts[i + 1 :]
-                return [(log_p, FloatComposition([*others, *steps], self.order)) for log_p, steps in ways]
+                others = [*self.parts[:i], *self.parts[i + 1 :]]
+                return [(log_p, FloatComposition(others + steps, self.order)) for log_p, steps in ways]
         return []
 
     def _by_labels(self, epsilon: Floats, pivot: int) -> _Found:
@@ -219,7 +219,7 @@ class FloatComposition:
             total = np.logaddexp(value, log_p + v)
             old, new = np.exp([value, log_p + v] - np.maximum(total, -1e300))
             value, slope, error = total, old * slope + new * s, old * error + new * e
-            if left < value[pivot] + _UNCOUNTED:
+            if left < value[pivot] + _DEAD:
                 break
         return value, slope, error + np.exp(np.minimum(left + 1.0 - value, 100.0))
 
@@ -230,7 +230,8 @@ class FloatComposition:
         """
         e = float(epsilon[pivot])
         alone = [law.log_delta(e)[0] for law, _ in self.parts if not law.direct]
-        depth = min(max(-max((x for x in alone if x == x), default=0.0), _SHALLOW), _DEEP)
+        depth = max(-max((x for x in alone if x == x), default=0.0), self._goal, _SHALLOW)
+        depth = min(20.0 * math.ceil(depth / 20.0), _DEEP)  # nearby ε share tables
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:
@@ -246,6 +247,7 @@ class FloatComposition:
     def epsilon(self, delta: float, guess: float | None = None) -> float:
         """Return the smallest ε ≥ 0 found at which δ, with the error of its computation, is at most `delta`."""
         goal = math.log(delta)
+        self._goal = max(self._goal, -goal)
 
         def excess(e: float) -> tuple[float, float, float]:
             """Return log δ(ε) less its goal, its margin and its slope, for Newton steps."""

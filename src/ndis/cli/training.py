@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ndis._files import only_keys, read_object
+from ndis._validate import require
 from ndis.cli import options as opt
 from ndis.cli.audit import REFUTED
 from ndis.cli.files import read_profile
@@ -79,26 +80,22 @@ def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, 
     """Print a table of all samplers for one training plan."""
     from ndis.dpsgd import DPSGD
 
-    for name, value in given.items():
-        if name not in _COMPARED and value != _USUAL.get(name):
-            remedy = "it takes --noise-multiplier, --batch-size, --records, --delta, and --epochs or --steps"
-            raise ParameterError(name, "not be given with --compare", value, remedy)
-        if name in _COMPARED[:3] and value is None:
-            raise ParameterError(name, "be given with --compare", "none")
+    for name in (name for name in given if name not in _COMPARED):
+        remedy = "it takes --noise-multiplier, --batch-size, --records, --delta, and --epochs or --steps"
+        require(given[name] == _USUAL.get(name), name, "not be given with --compare", given[name], remedy)
+    for name in _COMPARED[:3]:
+        require(given[name] is not None, name, "be given with --compare", "none")
     rate = _rate(given, given["records"])
     steps = _steps(rate, given["epochs"], given["steps"])
     own = {name: given[name] for name in _COMPARED[:3]} | {"epochs": given["epochs"] or steps * rate}
     rows = {f"{row.run.stages[0].sampling} ({row.run.adjacency})": row for row in DPSGD.compare(delta=delta, **own)}
     known = {name: row.run for name, row in rows.items() if not row.reason}
-    table: list[dict[str, float | str]] = [
-        {
-            "sampling": name,
-            "epsilon": row.epsilon if as_json else at_most(row.epsilon),
-            "at_least": row.lower if as_json else "the same" if row.lower == row.epsilon else at_least(row.lower),
-            "loop": f"no answer: {row.reason}" if row.reason else row.run.loop,
-        }
-        for name, row in rows.items()
-    ]
+    table = list[dict[str, float | str]]()
+    for name, row in rows.items():
+        low = "the same" if row.lower == row.epsilon else at_least(row.lower)
+        upper, lower = (row.epsilon, row.lower) if as_json else (at_most(row.epsilon), low)
+        loop = f"no answer: {row.reason}" if row.reason else row.run.loop
+        table.append({"sampling": name, "epsilon": upper, "at_least": lower, "loop": loop})
     print_rows(table, as_json=as_json, delta=delta, **{**own, "epochs": float(own["epochs"])})
     if output is not None and known:
         write_picture(output, lambda ax: [run.plot(delta, ax=ax, label=name) for name, run in known.items()])

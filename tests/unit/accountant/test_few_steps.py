@@ -8,6 +8,7 @@ import pytest
 
 from ndis import PrivacyProfile
 from ndis.accountant import few
+from ndis.accountant.composition import Composition
 from ndis.accountant.densities import LossSums
 from ndis.accountant.floats import FloatComposition, find_saddle, integrate
 from ndis.accountant.laws.fixed_size import FixedSizeStep
@@ -221,3 +222,26 @@ def test_a_sum_of_which_nothing_counts_is_not_refined(monkeypatch):
     assert sum(seen) < 100_000
     step = PrivacyProfile.from_noise_multiplier(1.0).subsampled(rate)
     assert step.repeat(2).epsilon(0.3) == 0.0
+
+
+def test_tables_serve_the_whole_search_for_one_epsilon(monkeypatch):
+    """Tables are made once, as deep as δ asks for, and a search that starts at its answer ends there."""
+    made, seen = [], []
+    start, evaluate = LossSums.__init__, FloatComposition._evaluate
+    monkeypatch.setattr(LossSums, "__init__", lambda self, *rest: made.append(rest) or start(self, *rest))
+    monkeypatch.setattr(FloatComposition, "_evaluate", lambda self, e: seen.append(e) or evaluate(self, e))
+    one = fixed(1.0, 1, 10_000).repeat(20)._evaluators["add"]
+    epsilon = one.smallest_epsilon(1e-20, 0.0)
+    assert one.smallest_epsilon(0.99e-20, 0.0) > epsilon
+    assert len(made) == 1
+    assert len(seen) < 40
+
+
+def test_wide_certificates_lead_to_an_epsilon_in_few_steps(monkeypatch):
+    """The certificate of so small a δ is a third too wide; the search learns how its width moves."""
+    seen = []
+    certify = Composition.certify
+    monkeypatch.setattr(Composition, "certify", lambda self, *rest: seen.append(rest) or certify(self, *rest))
+    run = fixed(1.0, 10, 1_000_000).repeat(300)
+    assert run._evaluators["add"].certify(run.certified_epsilon(1e-20), 1e-6).upper <= 1e-20
+    assert len(seen) < 8

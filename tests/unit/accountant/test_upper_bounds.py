@@ -137,3 +137,13 @@ def test_a_pair_that_is_its_own_reverse_is_evaluated_once(monkeypatch):
     assert steps.epsilon(1e-5) == steps.epsilon(1e-5, order="remove")
     assert len(set(map(id, made))) == 1
     assert len({id(one) for one in TRUNCATED.repeat(3)._evaluators.values()}) == 2
+
+
+def test_neighbours_that_attain_the_upper_bound_end_the_search(monkeypatch):
+    tried = []
+    attained = ndis._batches._attained
+    monkeypatch.setattr("ndis._batches._attained", lambda *rest: tried.append(rest) or attained(*rest))
+    steps = ndis.PrivacyProfile.from_fixed_size(noise_multiplier=1.0, batch_size=1, records=10_000).repeat(5)
+    ends = steps.bounds(1e-8)
+    assert len(tried) == 1
+    assert ends.lower <= ends.upper <= 1.01 * ends.lower

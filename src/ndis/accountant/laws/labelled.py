@@ -65,11 +65,9 @@ class Labelled(Mixture):
         p, first, second = self.weights[1], *self.laws
         if n * p * (1.0 - p) > _MOST_SPREAD:
             return []
-        ways = list[tuple[float, list[tuple[Law, int]]]]()
-        for k in range(max(round(n * p) - _WINDOW, 0), min(round(n * p) + _WINDOW, n) + 1):
-            log_p = math.log(math.comb(n, k)) + (n - k) * self._logs[0] + k * self._logs[1]
-            ways.append((log_p, [(first, n - k), (second, k)]))
-        return sorted(ways, key=lambda way: -way[0])
+        near = range(max(round(n * p) - _WINDOW, 0), min(round(n * p) + _WINDOW, n) + 1)
+        logs = {k: math.log(math.comb(n, k)) + (n - k) * self._logs[0] + k * self._logs[1] for k in near}
+        return [(logs[k], [(first, n - k), (second, k)]) for k in sorted(near, key=lambda k: -logs[k])]
 
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""
