@@ -153,7 +153,7 @@ TABLES: dict[str, tuple[OddsTable, int]] = {
     "rare-yes": (rare_yes(0.01, -1.0, 1.0), 20_000), "rare-yes-2k": (rare_yes(0.05, -1.0, 1.0), 2000),
     "rare-yes-strong": (rare_yes(0.01, -2.5, 2.0), 20_000),
     "rare-clinic": (rare_clinic(0.01, 4), 20_000), "rare-clinic-3k": (rare_clinic(0.06, 4), 3000),
-    "target-2%": (visits(-4.2), 20_000), "target-8%": (visits(-2.8), 8000), "target-44%": (visits(-0.45), 8000),
+    "target-2%": (visits(-4.2), 20_000), "target-8%": (visits(-2.8), 8000), "target-43%": (visits(-0.45), 8000),
     "incomes": (INCOMES, 15_000),
     "loans+": (LOANS, 12_000), "churn+": (CHURN, 5000), "alarms+": (ALARMS, 30_000), "votes+": (VOTES, 2500),
 }  # fmt: skip

@@ -14,6 +14,10 @@ If the loss lies above its end E, the sum of the ends, then
 
 and if it lies below, δ(ε) = ∫ over V < v of (1 − e^{V−v}) f dλ, v = E − ε.
 
+A loss of both signs whose pair is its own reverse has the density e^−V f at −V, and it may be 0 with some chance. Its
+table has f for V > 0 only, with the end 0: a sum adds the differences of the parts and the chances that one of them is
+0.
+
 No term cancels, so that relative errors add up: those of the two parts, and that of the new series. After each sum
 ∫ f is known to be 1, and f is scaled to it. The errors that are left have the mean 0 under the law itself, so they grow
 like those of independent parts, with the root of the number of steps. An error that follows V, such as a (V − EV) over
@@ -32,13 +36,11 @@ from itertools import pairwise
 import numpy as np
 from flint import arb
 
-from ndis._balls import Ball, precision
+from ndis._balls import precision
 from ndis._validate import Floats, Order
 from ndis.accountant.density import CHEBYSHEV_POINTS, NODES, RULE, TO_SERIES, convolve_all, tail
-from ndis.accountant.laws import Law, LossDensity
+from ndis.accountant.laws import Law
 from ndis.errors import PrecisionError
-
-_Way = tuple[float, list[tuple[int, int]]]  # the log of its chance, and (number of a density, number of steps)
 
 _UNIT = 2.0**-53
 _BITS = 160
@@ -48,7 +50,6 @@ _NOISY, _NOISY_AND_THIN = 1e-11, 3e-13  # accepted errors where panels of half t
 _NARROWEST = 2.0**-48
 _MOST_PARTS = 4  # a panel is cut into at most this many
 _THIN = 1.0 / 300.0  # relative to the whole width: the mass of a narrower panel falls with its width
-_MOST_WAYS = 65  # in which steps may have the loss 0
 _MARGIN = 36.0  # log units by which tables go deeper than log δ
 
 
@@ -62,6 +63,7 @@ class DensityTable:
     tops: Floats
     error: float
     lost: float
+    log_atom: float  # the log of the chance of 0 if there are both signs; NaN for a positive number
 
 
 class SumTables:
@@ -104,12 +106,15 @@ class SumTables:
 
         def f(lams: Floats) -> Floats:
             out = np.empty(lams.size)
-            convolve_all(lams, a is b, ea, a.series, a.tops, eb, b.series, b.tops, *RULE, out)
+            one, two = (a.log_atom, ea, a.series, a.tops), (b.log_atom, eb, b.series, b.tops)
+            convolve_all(lams, a is b, scale, *one, *two, *RULE, out)
             return out
 
         # both parts at their ends is far less than what counts: look where the sum does
-        support = float(np.logaddexp(ea[0], eb[0])), float(np.logaddexp(ea[-1], eb[-1]))
-        return self._make(f, scale, *self._span(f, scale, *support), (a.error, b.error), a.lost + b.lost)
+        log_atom = a.log_atom + b.log_atom
+        low = float(np.logaddexp(ea[0], eb[0])) if math.isnan(log_atom) else -self._depth - 2.0
+        span = self._span(f, scale, low, float(np.logaddexp(ea[-1], eb[-1])))
+        return self._make(f, scale, *span, (a.error, b.error), a.lost + b.lost, log_atom)
 
     def _make(
         self,
@@ -119,6 +124,7 @@ class SumTables:
         high: float,
         errors: tuple[float, ...] = (),
         lost: float = 0.0,
+        log_atom: float = math.nan,
     ) -> DensityTable:
         """Make the table of f. Panels are cut until the last terms of each series are small, or do not count."""
         todo = [(x, y, math.inf) for x, y in pairwise(np.linspace(low, high, 9).tolist())]
@@ -168,6 +174,9 @@ class SumTables:
         edges, series = np.array([p[0] for p in done] + [done[-1][1]]), np.array([p[2] for p in done])
         value, slope = tail(scale * math.exp(edges[-1]), -1.0, scale, edges, series, *RULE)
         wrong = value + math.log1p(slope)  # the logarithm of the mass
+        if not math.isnan(log_atom):  # ∫ f (1 + e^−V) is twice ∫ f less ∫ f (1 − e^−V)
+            less = tail(scale * math.exp(edges[0]), 1.0, scale, edges, series, *RULE)[0] - wrong
+            wrong += math.log(2.0 - math.exp(min(less, 0.0))) - math.log(-math.expm1(log_atom))
         if abs(wrong) < _SMALL:
             series[:, 0] -= wrong
             error = math.hypot(*errors)
@@ -175,7 +184,7 @@ class SumTables:
             error = sum(errors) + abs(wrong)
         tops = np.array([p[3] for p in done]) + 1.0
         lost += math.exp(-min(self._depth, 700.0))
-        return DensityTable(scale, edges, series, tops, error + 0.5 * worst + _UNIT, lost)
+        return DensityTable(scale, edges, series, tops, error + 0.5 * worst + _UNIT, lost, log_atom)
 
 
 class LossSums(SumTables):
@@ -192,32 +201,13 @@ class LossSums(SumTables):
         self.depth, self._add, self._doubt = depth, order == "add", 0.0
         self.count = sum(n for _, n in steps)
         super().__init__(depth + _MARGIN + math.log(self.count))
-        self.densities: list[LossDensity] = []
-        ways: list[_Way] = [(0.0, [])]
-        for law, n in steps:
-            more = self._ways(law.densities(order, self._depth), n)
-            if len(ways) * len(more) > _MOST_WAYS:
-                raise PrecisionError("there are too many ways in which steps may have the loss 0")
-            ways = [(p + q, [*some, *others]) for p, some in ways for q, others in more]
-        # a way that is rarer than the depth of the tables is lost like their ends
-        self.sums = [self._sum_of(p, counts) for p, counts in ways if counts and p > -self._depth]
-
-    def _ways(self, parts: list[tuple[float, LossDensity | None]], n: int) -> list[_Way]:
-        """Return each way in which n steps have losses of one kind or the other."""
-        if not parts:
-            raise PrecisionError("the loss of a step has no density that tables hold")
-        first = len(self.densities)
-        self.densities += [one for _, one in parts if one is not None]
-        if len(parts) == 1:
-            return [(0.0, [(first, n)])]
-        (p, _), (q, _) = parts  # the first is the loss 0
-        return [(math.log(math.comb(n, k)) + (n - k) * p + k * q, [(first, k)] * (k > 0)) for k in range(n + 1)]
-
-    def _sum_of(self, log_p: float, counts: list[tuple[int, int]]) -> tuple[float, Ball, DensityTable]:
-        """Return the chance of a way, the end of the sum of its losses, and the table of its density."""
+        known = [law.density(order, self._depth) for law, _ in steps]
+        self.densities = [one for one in known if one is not None]
+        if len(self.densities) < len(known) or len({math.isnan(one.log_atom) for one in self.densities}) > 1:
+            raise PrecisionError("the losses of the steps have no densities that tables hold together")
         with precision(_BITS):
-            end = sum((n * self.densities[j].end for j, n in counts), arb(0))
-        return log_p, end, reduce(self._sum, [self._power(j, n) for j, n in counts])
+            self.end = sum((n * one.end for one, (_, n) in zip(self.densities, steps, strict=True)), arb(0))
+        self.table = reduce(self._sum, [self._power(j, n) for j, (_, n) in enumerate(steps)])
 
     def _one(self, j: int) -> DensityTable:
         """Return the table of the loss of one step, between the places where it counts."""
@@ -235,28 +225,19 @@ class LossSums(SumTables):
         if not live.size:
             raise PrecisionError("the density of a step is too small to be tabulated")
         low, high = law.places[max(int(live[0]) - 1, 0)], law.places[min(int(live[-1]) + 1, law.places.size - 1)]
-        return self._make(f, law.scale, float(low), float(high))
+        return self._make(f, law.scale, float(low), float(high), log_atom=law.log_atom)
 
     def log_delta(self, epsilon: float) -> tuple[float, float, float]:
         """Return log δ, −d log δ/dε and the error, for ε inside the ends of the loss."""
-        value, slope, error = np.array([self._log_delta(epsilon, *one) for one in self.sums]).T
-        total = float(np.logaddexp.reduce(value))
-        if not total > -math.inf:
-            return math.nan, math.nan, math.inf
-        share, lost = np.exp(value - total), math.exp(min(-self._depth - total, 100.0))
-        return total, float(share @ slope), float(share @ error) + lost
-
-    def _log_delta(self, epsilon: float, weight: float, end: Ball, table: DensityTable) -> tuple[float, float, float]:
-        """Return what one sum adds."""
-        sign = -1.0 if self._add else 1.0  # 1 if the loss lies above its end
+        table, sign = self.table, -1.0 if self._add and math.isnan(self.table.log_atom) else 1.0  # 1: above its end
         with precision(_BITS):
-            v = float(sign * arb(epsilon) - end)  # rounded once
-        if not v > 0.0:  # ε lies beyond the end of this sum
-            return (-math.inf, 0.0, 0.0) if self._add else (math.nan, math.nan, math.inf)
-        value, slope = tail(v, sign, table.scale, table.edges, table.series, *RULE)
+            v = float(sign * arb(epsilon) - self.end)  # rounded once
+        if not math.isnan(table.log_atom):
+            v = max(v, table.scale * math.exp(table.edges[0]))
+        value, slope = tail(v, sign, table.scale, table.edges, table.series, *RULE) if v > 0.0 else (-math.inf, 0.0)
         if not value > -math.inf:
             return math.nan, math.nan, math.inf
         rounding = 8.0 * _UNIT * (8.0 + abs(value) + slope * v * (1.0 + abs(math.log(v / table.scale))))
         error = table.error * (1.0 + math.sqrt(-2.0 * min(value, 0.0))) + math.sqrt(self.count) * self._doubt
         lost = math.exp(min(math.log(table.lost) - value, 100.0))
-        return value + weight, slope, error + self._noise * abs(value) + rounding + lost
+        return value, slope, error + self._noise * abs(value) + rounding + lost

@@ -1,7 +1,8 @@
 """Densities of positive sums are Chebyshev series on panels: these are the loops of `ndis.accountant.densities`.
 
 A table is its edges in λ, the Chebyshev series of log f on each panel, and the largest value there. The integrals are
-Gauss–Legendre sums on pieces on which the logarithm of the integrand changes by a few units.
+Gauss–Legendre sums on pieces on which the logarithm of the integrand changes by a few units. A sum a + b is one over t,
+the logarithm of the ratio of both. A difference a − b, in which −b has e^−b times the density of b, is one over log b.
 """
 
 from __future__ import annotations
@@ -38,50 +39,57 @@ def _series(c, z):
 
 
 @compiled()
-def _share(one, lam):
-    """Return t with V/(1+e^−t) = e^one, for one < lam."""
-    return -math.log(math.expm1(lam - one))
+def _parts(t, lam, minus):
+    """Return the logarithms of both parts of a sum, or of a difference."""
+    if minus > 0.0:
+        return max(lam, t) + math.log1p(math.exp(-abs(lam - t))), t
+    both = lam - math.log1p(math.exp(-abs(t)))
+    return both + min(t, 0.0), both - max(t, 0.0)
+
+
+@compiled()
+def _place(one, lam, minus, second):
+    """Return the t at which the first or the second part is e^one; infinite if there is none."""
+    if minus > 0.0:
+        return one if second else one + math.log(-math.expm1(lam - one)) if one > lam else -math.inf
+    t = -math.log(math.expm1(lam - one)) if one < lam else math.inf
+    return -t if second else t
 
 
 @compiled(fastmath={"contract"})
-def _logs(left, right, lam, nodes, a0, a1, ca, b0, b1, cb, value):
+def _logs(left, right, lam, minus, nodes, a0, a1, ca, b0, b1, cb, value):
     """Write log f_a + log f_b at the nodes of one piece of t; a0 … b1 are the ends of the panels."""
     half, centre = 0.5 * (right - left), 0.5 * (right + left)
     scale_a, scale_b = 2.0 / (a1 - a0), 2.0 / (b1 - b0)
     for j in range(nodes.size):
         t = centre + half * nodes[j]
-        both = lam - math.log1p(math.exp(-abs(t)))
-        za = min(max((both + min(t, 0.0) - a0) * scale_a - 1.0, -1.0), 1.0)
-        zb = min(max((both - max(t, 0.0) - b0) * scale_b - 1.0, -1.0), 1.0)
+        one, two = _parts(t, lam, minus)
+        za = min(max((one - a0) * scale_a - 1.0, -1.0), 1.0)
+        zb = min(max((two - b0) * scale_b - 1.0, -1.0), 1.0)
         value[j] = _series(ca, za) + _series(cb, zb)
+        if minus > 0.0:
+            value[j] += lam - one - minus * math.exp(t)
 
 
 @compiled()
-def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
+def _convolve(lam, twice, minus, ea, ca, ta, eb, cb, tb, nodes, weights):
     """Return the logarithm of the integral over t; −inf if the parts have no support there.
 
-    Equal parts need one half of it, twice.
+    Equal parts need one half of it, twice. If `minus` is above 0, it is the unit of all V, and the sum is a difference.
     """
     ends = np.empty(ea.size + eb.size + 1)
     ends[0] = 0.0
     count = 1 if twice else 0
-    for e in ea:
-        if e < lam - 1e-13 * (1.0 + abs(lam)):
-            ends[count] = _share(e, lam)
-            count += 1
-    for e in eb:
-        if e < lam - 1e-13 * (1.0 + abs(lam)):
-            ends[count] = -_share(e, lam)
-            count += 1
-    if count < 2:
-        return -math.inf
+    for second, edges in ((False, ea), (True, eb)):
+        for e in edges:
+            t = _place(e, lam, minus, second)
+            if abs(t) < math.inf:
+                ends[count] = t
+                count += 1
     # the support: V₁ and V₂ inside their tables
-    low = _share(ea[0], lam) if ea[0] < lam else math.inf
-    high = -_share(eb[0], lam) if eb[0] < lam else -math.inf
-    if ea[-1] < lam:
-        high = min(high, _share(ea[-1], lam))
-    if eb[-1] < lam:
-        low = max(low, -_share(eb[-1], lam))
+    first, last = _place(eb[0], lam, minus, True), _place(eb[-1], lam, minus, True)
+    low = max(_place(ea[0], lam, minus, False), min(first, last))
+    high = min(_place(ea[-1], lam, minus, False), max(first, last))
     if twice:
         low = max(low, 0.0)
     if not low < high:
@@ -95,8 +103,8 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
         left, right = max(ends[j], low), min(ends[j + 1], high)
         if left < right:
             middle = 0.5 * (left + right)
-            ia = np.searchsorted(ea, lam - math.log1p(math.exp(-middle))) - 1
-            ib = np.searchsorted(eb, lam - math.log1p(math.exp(middle))) - 1
+            one, two = _parts(middle, lam, minus)
+            ia, ib = np.searchsorted(ea, one) - 1, np.searchsorted(eb, two) - 1
             ia, ib = min(max(ia, 0), ca.shape[0] - 1), min(max(ib, 0), cb.shape[0] - 1)
             lefts[pieces], rights[pieces], tops[pieces] = left, right, ta[ia] + tb[ib]
             which[pieces, 0], which[pieces, 1] = ia, ib
@@ -113,7 +121,7 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
             depth -= 1
             left, right = stack[depth, 0], stack[depth, 1]
             half = 0.5 * (right - left)
-            _logs(left, right, lam, nodes, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib], value)
+            _logs(left, right, lam, minus, nodes, ea[ia], ea[ia + 1], ca[ia], eb[ib], eb[ib + 1], cb[ib], value)
             most, least = value[0], value[0]
             for k in range(1, nodes.size):
                 most, least = max(most, value[k]), min(least, value[k])
@@ -134,9 +142,23 @@ def _convolve(lam, twice, ea, ca, ta, eb, cb, tb, nodes, weights):
 
 
 @compiled()
-def convolve_all(lams, twice, ea, ca, ta, eb, cb, tb, nodes, weights, out):
+def _value(lam, e, c):
+    """Return log f at one place; −inf outside of the table."""
+    j = np.searchsorted(e, lam) - 1
+    return _series(c[j], (2.0 * lam - e[j] - e[j + 1]) / (e[j + 1] - e[j])) if 0 <= j < c.shape[0] else -math.inf
+
+
+@compiled()
+def convolve_all(lams, twice, scale, pa, ea, ca, ta, pb, eb, cb, tb, nodes, weights, out):
+    """Write log f of a sum; pa and pb are the logs of the chances that a part is 0, and NaN if no part is negative."""
     for i in range(lams.size):
-        out[i] = _convolve(lams[i], twice, ea, ca, ta, eb, cb, tb, nodes, weights)
+        lam = lams[i]
+        out[i] = _convolve(lam, twice, 0.0, ea, ca, ta, eb, cb, tb, nodes, weights)
+        if pa == pa:
+            one = _convolve(lam, False, scale, ea, ca, ta, eb, cb, tb, nodes, weights)
+            two = one if twice else _convolve(lam, False, scale, eb, cb, tb, ea, ca, ta, nodes, weights)
+            three, four = pa + _value(lam, eb, cb), pb + _value(lam, ea, ca)
+            out[i] = np.logaddexp(np.logaddexp(out[i], np.logaddexp(one, two)), np.logaddexp(three, four))
 
 
 @compiled()

@@ -46,7 +46,6 @@ _Found = tuple[Floats, Floats, Floats]  # log δ, −d log δ/dε, error
 _UNIT = 2.0**-53
 _ACCEPTED = 5.0  # the largest error that is returned, over this aim
 _DEAD = -41.0  # e^-41: below the rounding of the sum
-_SLOWLY_DEAD = -32.0  # likewise, if a loss of 0 makes the integrand fall like a power only
 _DOUBT = -26.0  # log of the error that one value of K may bring into the sum, relative to its saddle value
 _LOOK = 0.5  # step of the look along the path; the first trapezoid reuses it
 _CHUNK = 8
@@ -57,7 +56,6 @@ _EARLY = 3  # halvings after which the rounding is known well enough to give up
 _HOPELESS = 1e-9  # rounding of log δ, relative to 1 + |log δ|
 _MOST_S = 1e10
 _ONE = 1e-6  # log δ is not above 0
-_SMALL_SLOPES = (0.0, 0.2, 0.05, 0.02, 0.01, 0.004, 0.001)  # for integrands that fall like a power
 _SLOPES = (0.5, 0.2, 0.05, 0.0, -0.05, -0.2, -0.5)
 _MOST_SUMS = 4_000_000  # densities are added up for at most this many steps
 _MOST_SHIFT = 14.0  # densities of larger shifts need too many panels
@@ -91,7 +89,6 @@ class FloatComposition:
         self.largest = max((law.largest for law, _ in self.parts), default=0.0) or 1e-300
         self.tolerance = max((law.accuracy for law, _ in self.parts), default=Law.accuracy)
         self.accepted = _ACCEPTED * self.tolerance  # largest error of log δ that is returned, relative to 1 + |log δ|
-        self.atom = math.prod(law.atom**n for law, n in self.parts) if self.parts else 0.0
         self.deepest = max((law.deepest for law, _ in self.parts), default=-math.inf)
         self._sums: LossSums | None = None
 
@@ -112,15 +109,12 @@ class FloatComposition:
         return FloatComposition([(law.reversed(), n) for law, n in self.parts], other)
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
-        """Return K(s) − s·mean and its error, without the loss 0, which δ(ε) does not see at ε ≥ 0."""
+        """Return K(s) − s·mean and its error."""
         value, error = np.zeros(s.size, dtype=np.complex128), np.zeros(s.size)
         for m, n in self.parts:
             v, e = m.centred(s)
             value += n * v
             error += n * e
-        if self.atom > 0.0:
-            left = 1.0 - self.atom * np.exp(-value - self.mean * s)
-            value, error = value + np.log(left), (error + _UNIT) / np.abs(left)
         return value, error
 
     def log_delta(self, epsilon: Floats) -> tuple[Floats, Floats]:
@@ -276,7 +270,7 @@ def _nodes(path: Path, first: float, step: float, count: int) -> tuple[Complexes
     return c + bend * (cosh - w) + 1j * sinh, bend * sinh + 1j * cosh
 
 
-def _dying(dead: int, values: _Values, lin: float, base: float, growth: float, end: float) -> tuple[int, int]:
+def _dying(dead: int, values: _Values, lin: float, base: float, growth: float) -> tuple[int, int]:
     """Return the number of values until they are dead for good, 0 if they go on, −1 if they grow or are in doubt.
 
     The second result is the number of dead values at the end.
@@ -287,8 +281,8 @@ def _dying(dead: int, values: _Values, lin: float, base: float, growth: float, e
     for j, (height, doubt) in enumerate(zip(heights.tolist(), doubts.tolist(), strict=True)):
         if not (height < growth and doubt < _DOUBT + max(growth, 0.0)):
             return -1, 0
-        dead = dead + 1 if max(height, doubt) < end else 0
-        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * end):
+        dead = dead + 1 if max(height, doubt) < _DEAD else 0
+        if dead == 3 or (dead == 2 and max(height, doubt) < 2.0 * _DEAD):
             return j + 1, dead
     return 0, dead
 
@@ -342,7 +336,7 @@ def find_saddle(law: FloatComposition, lin: float, floor: float = -math.inf) -> 
     return c, w, bend, bound
 
 
-def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int, end: float) -> _Values | None:
+def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: int) -> _Values | None:
     """Return values along the path until they are dead; None if they grow, are in doubt, or live on."""
     c, w, _ = path
     parts: list[_Values] = []
@@ -353,7 +347,7 @@ def _look(law: FloatComposition, path: Path, lin: float, growth: float, limit: i
         if not parts:
             base = float(v[0].real) + lin * c + math.log(w) - math.log(c) - math.log1p(c)
         parts.append((s, ds, v, e))
-        count, dead = _dying(dead, parts[-1], lin, base, growth, end)
+        count, dead = _dying(dead, parts[-1], lin, base, growth)
         if count < 0:
             return None
         if count > 0:
@@ -377,13 +371,11 @@ def integrate(law: FloatComposition, epsilon: Floats, pivot: int, saddle: Saddle
         (2.0, 16, (min(max(bend, -0.5), 0.5),)),
         (2.0, _MAX_LOOK, _SLOPES),
         (8.0, _MAX_LOOK, _SLOPES),
-        (2.0, _MAX_LOOK, _SMALL_SLOPES if law.atom > 0.0 else ()),
     ):
         seen = []
         for slope in slopes:
             if slope not in tried:
-                end = _SLOWLY_DEAD if slopes is _SMALL_SLOPES else _DEAD
-                nodes = _look(law, (c, w, slope), lin, growth, limit, end)
+                nodes = _look(law, (c, w, slope), lin, growth, limit)
                 if nodes is not None:
                     seen.append((slope, nodes))
                     tried.add(slope)

@@ -291,7 +291,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         """Compute intervals of the probability of the second class for rows; of a fit with intervals.
 
         They are those of the log-odds xᵀβ of the population, mapped to probabilities, with the assumptions of
-        `coef_interval`. They are [0, 1] if the noise hides a direction of the features.
+        `coef_interval`. They are [0, 1] if the noise hides all directions of the features.
 
         Returns
         -------

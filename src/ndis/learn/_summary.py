@@ -143,7 +143,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         They are around the estimate without shrinkage and count the noise of privacy and of sampling, and of a linear
         regression also what clipping may have taken. If the noise hides a direction of the features, they assume that
         coefficients along it are about as large as along the others (docs: which-regression). For a logistic
-        regression, which needs `intervals`, the model is assumed to hold.
+        regression, of two classes, the model is assumed to hold.
 
         Returns
         -------

@@ -109,7 +109,13 @@ def losses(step, order):
 
 @pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize(
-    ("step", "epsilon"), [(TruncatedStep(1.0, 0.1, 12, 100), 0.08), (FixedSizeStep(1.0, 16, 100), 0.7)]
+    ("step", "epsilon"),
+    [
+        (TruncatedStep(1.0, 0.1, 12, 100), 0.08),
+        (FixedSizeStep(1.0, 16, 100), 0.7),
+        (FixedSizeStep(1.0, 1, 10**6), 1e-5),
+        (FixedSizeStep(1.0, 1, 10**6), 1e-3),
+    ],
 )
 def test_two_steps_are_a_double_sum(step, epsilon, order):
     loss, mass = losses(step, order)
@@ -127,27 +133,58 @@ LAWS = [
 ]
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 1.0, 5.0])
+@pytest.mark.parametrize("counts", [(0, 3), (0, 20), (60, 1), (20, 10), (128, 0)])
+def test_losses_of_both_signs_agree_with_the_contour(counts, epsilon):
+    """Batches of a fixed size and replaced records are their own reverses, and compose."""
+    laws = FixedSizeStep(1.0, 16, 100).law("add"), SampledStep(1.0, (0.1,), adjacency="replace-one").law("add")
+    parts = [(law, n) for law, n in zip(laws, counts, strict=True) if n]
+    floats = FloatComposition(parts, "add")
+    saddle = find_saddle(floats, floats.mean - epsilon)
+    (want,), (fall,), (estimate,) = integrate(floats, np.array([epsilon]), 0, saddle)
+    value, slope, error = LossSums(parts, "add", 40.0).log_delta(epsilon)
+    assert abs(value - want) <= error + estimate < 1e-9
+    assert slope == pytest.approx(fall, rel=1e-6)
+
+
+@pytest.mark.parametrize("rate", [1e-2, 1e-4, 1e-6, 1e-8])
+def test_a_tiny_rate_takes_no_more_panels(rate):
+    """Places are logarithms of the loss, so a body far narrower than the large losses has few panels."""
+    sums = LossSums([(FixedSizeStep(1.0, 1, round(1.0 / rate)).law("add"), 10)], "add", 40.0)
+    assert sums.table.edges.size < 100
+
+
+@pytest.mark.parametrize(("records", "steps"), [(10**4, 3), (10**4, 10), (10**5, 30)])
+def test_few_steps_of_one_record_among_many(records, steps):
+    run = fixed(1.0, 1, records).repeat(steps)
+    epsilon = run.epsilon(1e-8)
+    assert run.delta(epsilon) <= 1e-8
+    box = run._evaluators["add"].certify(epsilon, 1e-6)
+    assert box.lower * (1.0 - 1e-9) <= 1e-8 <= box.upper * (1.0 + 1e-9) <= 1.05e-8
+
+
 @pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize("step", LAWS)
 def test_densities_agree_with_the_contour(step, order):
     """The two share nothing but the inputs."""
     law = step.law(order)
-    floats = FloatComposition([(law, 6)], order)
+    n = 60 if law.atom > 0.0 else 6  # the contour asks for steps of which not all have the loss 0
+    floats = FloatComposition([(law, n)], order)
     epsilon = floats.mean + 0.3 * math.sqrt(floats.variance)
     if not 0.0 < epsilon < 0.9 * floats.most:
         epsilon = 0.3 * min(floats.most, 1.0)
     (want,), _, (estimate,) = integrate(floats, np.array([epsilon]), 0, find_saddle(floats, floats.mean - epsilon))
-    value, _, error = LossSums([(law, 6)], order, 40.0).log_delta(epsilon)
+    value, _, error = LossSums([(law, n)], order, 40.0).log_delta(epsilon)
     assert abs(value - want) <= error + estimate
     assert error < 1e-10
 
 
 def test_a_density_that_is_no_number_is_refused(monkeypatch):
     step = MixtureStep(1.0, (0.0, 1.0), (0.9, 0.1)).law("remove")
-    ((_, one),) = step.densities("remove", 80.0)
+    one = step.density("remove", 80.0)
     for value, error in ((0.0, math.nan), (math.nan, 0.0)):
         spoiled = one._replace(log_f=lambda lams, v=value, e=error: (one.log_f(lams)[0] + v, one.log_f(lams)[1] + e))
-        monkeypatch.setattr(step, "densities", lambda *_, s=spoiled: [(0.0, s)])
+        monkeypatch.setattr(step, "density", lambda *_, s=spoiled: s)
         with pytest.raises(PrecisionError):
             LossSums([(step, 3)], "remove", 40.0)
 

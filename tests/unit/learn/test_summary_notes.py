@@ -187,24 +187,6 @@ def test_the_column_that_costs_most_is_named() -> None:
     assert not any(note.startswith("privacy costs most") for note in plenty)
 
 
-@pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
-def test_the_cost_of_privacy_is_over_an_error_of_sampling_that_holds_for_any_variances() -> None:
-    """A rare yes has a large variance: equal ones would make its error of sampling four times too small."""
-    rng, n = np.random.default_rng(0), 20_000
-    yes = rng.random(n) < 0.05
-    frame = pd.DataFrame({"x": rng.uniform(0, 10, n), "yes": yes})
-    frame["y"] = 2 * frame["x"] + 3 * yes + np.where(yes, 5.0, 0.5) * rng.normal(size=n)
-    schema = ndis.Schema({"x": (0, 10), "yes": bool}, target=("y", -50, 100))
-    model = PrivateLinearRegression(schema=schema, random_state=1).fit(frame)
-    design = np.stack([frame["x"], yes, np.ones(n)], axis=1).astype(float)
-    inverse = np.linalg.inv(design.T @ design)
-    residual = frame["y"].to_numpy() - design @ inverse @ design.T @ frame["y"].to_numpy()
-    alone = np.sqrt(np.diagonal(inverse @ (design.T * residual**2) @ design @ inverse))
-    equal = np.sqrt(np.diagonal(inverse) * residual.var())
-    cost, error = model.estimate_.cost()[0, 1], model.summary().standard_error[1]
-    assert 0.5 * error / alone[1] < cost < 0.5 * error / equal[1]
-
-
 def test_costs_are_numbers_that_people_read(monkeypatch) -> None:
     model = PrivateLinearRegression(schema=SCHEMA, rounds=2).fit(table())
     monkeypatch.setattr(type(model.estimate_), "cost", lambda self: np.full((1, 3), 14.0))
@@ -222,6 +204,24 @@ def test_a_date_says_where_the_intercept_is() -> None:
         how = {"schema": ndis.Schema(public, target=("cost", 0, 1)), "fit_intercept": intercept, "rounds": 2}
         assert (said in PrivateLinearRegression(**how).fit(frame).summary().notes) == intercept
     assert not any("1970" in note for note in notes())
+
+
+@pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
+def test_the_cost_of_privacy_is_over_an_error_of_sampling_that_holds_for_any_variances() -> None:
+    """A rare yes has a large variance: equal ones would make its error of sampling four times too small."""
+    rng, n = np.random.default_rng(0), 20_000
+    yes = rng.random(n) < 0.05
+    frame = pd.DataFrame({"x": rng.uniform(0, 10, n), "yes": yes})
+    frame["y"] = 2 * frame["x"] + 3 * yes + np.where(yes, 5.0, 0.5) * rng.normal(size=n)
+    schema = ndis.Schema({"x": (0, 10), "yes": bool}, target=("y", -50, 100))
+    model = PrivateLinearRegression(schema=schema, random_state=1).fit(frame)
+    design = np.stack([frame["x"], yes, np.ones(n)], axis=1).astype(float)
+    inverse = np.linalg.inv(design.T @ design)
+    residual = frame["y"].to_numpy() - design @ inverse @ design.T @ frame["y"].to_numpy()
+    alone = np.sqrt(np.diagonal(inverse @ (design.T * residual**2) @ design @ inverse))
+    equal = np.sqrt(np.diagonal(inverse) * residual.var())
+    cost, error = model.estimate_.cost()[0, 1], model.summary().standard_error[1]
+    assert 0.5 * error / alone[1] < cost < 0.5 * error / equal[1]
 
 
 def test_a_page_of_a_fit(tmp_path) -> None:

@@ -67,13 +67,15 @@ R = TypeVar("R")
 class LossDensity(NamedTuple):
     """Describe the distance V > 0 of the loss of one step from its end, by a density under the first law of the order.
 
-    The loss is end + V in the remove order, and −end − V in the add order. λ is log V/scale.
+    The loss is end + V in the remove order, and −end − V in the add order. λ is log V/scale. A pair that is its own
+    reverse may have `log_atom`, the log of the chance of the loss 0. Then the density is that of the losses V above 0.
     """
 
     end: Ball
     scale: float  # a typical V
     places: Floats  # some rising λ, from one end of the density to the other
     log_f: Callable[[Floats], tuple[Floats, Floats]]  # log of the density of λ, and its error
+    log_atom: float = math.nan
 
 
 class Law:
@@ -139,12 +141,9 @@ class Law:
 
     log_delta = enclosed_log_delta  # a law with a quicker way has its own
 
-    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
-        """Return the parts of the loss, each with the log of its chance; None stands for the loss 0.
-
-        A density reaches down to a mass of e^−depth. The list is empty if tables cannot hold one.
-        """
-        return []
+    def density(self, order: Order, depth: float) -> LossDensity | None:
+        """Return the density of the loss, down to a mass of e^−depth; None if tables cannot hold it."""
+        return None
 
     def labels(self, n: int) -> list[tuple[float, list[tuple[Law, int]]]]:
         """Return how many of n steps may have each label: the log of the chance, and the laws; likely ones first.

@@ -169,10 +169,10 @@ class Allocation(Law):
         loss, log_f, doubt = self._epoch.level(width)
         return (loss, log_f + loss, doubt) if self.remove else (-loss, log_f, doubt)
 
-    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+    def density(self, order: Order, depth: float) -> LossDensity | None:
         """Return the density of ℓ, counted from a place before its table; none below the table."""
         if depth > _DEPTH:
-            return []
+            return None
         epoch, edges = self._epoch, self._epoch.edges
         least = 1.05 * float(edges[0])
 
@@ -184,7 +184,7 @@ class Allocation(Law):
             return value + (ell if self.remove else 0.0) + np.log(-least) + lams, error
 
         places = np.log1p(-np.linspace(edges[0], edges[-1], _PLACES) / least)
-        return [(0.0, LossDensity(arb(least), -least, places, log_f))]
+        return LossDensity(arb(least), -least, places, log_f)
 
     def reversed(self) -> Allocation:
         """Return the law of the other order."""

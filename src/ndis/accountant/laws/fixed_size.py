@@ -48,7 +48,9 @@ class FixedSize(Mixture):
         self.one_sided = one_sided
         super().__init__(one_sided.sides, one_sided._exact)
         self.ends = -math.inf, math.inf
-        self.atom = float(self.sides.a[0]) * math.erf(self.up / math.sqrt(8.0))
+        stay, q = self.sides.a.tolist()
+        self.atom = stay * math.erf(self.up / math.sqrt(8.0))
+        self.log_atom = math.log1p(-q - stay * math.erfc(self.up / math.sqrt(8.0)))
 
     def reversed(self) -> FixedSize:
         """Return the law itself: both orders are equal."""
@@ -65,22 +67,22 @@ class FixedSize(Mixture):
 
         return ProfileOnly((arb.neg_inf(), arb.pos_inf()), delta)
 
-    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
-        """Return the loss 0, and the density of the others, counted from a place beyond which none counts."""
-        q, mu, sign = float(self.sides.a[1]), self.up, -1.0 if order == "add" else 1.0
-        ends = math.sqrt(2.0 * depth) + 1.0 + np.array([0.0, mu])[:: int(sign)]  # W·Q lies farther right than Q
-        low, high = log_side(ends + 0.0j, self.sides.a, self.sides.alpha)[0].real.tolist()
+    def density(self, order: Order, depth: float) -> LossDensity:
+        """Return the density of the losses above 0, which those below 0 mirror, and the chance of the loss 0."""
+        q, mu = float(self.sides.a[1]), self.up
+        end = mu + math.sqrt(2.0 * depth) + 1.0
+        scale, high = log_side(np.array([mu, end]) + 0.0j, self.sides.a, self.sides.alpha)[0].real.tolist()
 
         @quiet
         def log_f(lams: Floats) -> tuple[Floats, Floats]:
-            y = low * np.expm1(lams)
-            x = np.log1p(np.expm1(np.abs(y)) / q) / mu + 0.5 * mu
-            slope = mu * (1.0 - (1.0 - q) * np.exp(-np.abs(y)))
-            value = np.maximum(sign * y, 0.0) - 0.5 * x * x + np.log(low / (_ROOT * (1.0 - self.atom) * slope)) + lams
-            return value, 4.0 * _UNIT * (1.0 + x * x + (1.0 + x) * (low + np.abs(y)) / slope)
+            y = scale * np.exp(lams)
+            x = np.log1p(np.expm1(y) / q) / mu + 0.5 * mu
+            slope = mu * (q - (1.0 - q) * np.expm1(-y))
+            value = y - 0.5 * x * x + np.log(scale / (_ROOT * slope)) + lams
+            return value, 4.0 * _UNIT * (1.0 + x * x + (1.0 + x) * y / slope)
 
-        places = np.log1p(np.linspace(-1.0, high / low, _PLACES)[1:])
-        return [(math.log(self.atom), None), (math.log1p(-self.atom), LossDensity(arb(-low), low, places, log_f))]
+        places = np.linspace(-depth - 2.0, math.log(high / scale), _PLACES)
+        return LossDensity(arb(0), scale, places, log_f, self.log_atom)
 
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""

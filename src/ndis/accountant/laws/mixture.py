@@ -307,26 +307,32 @@ class Mixture(Law):
         term = np.where(small, np.exp(above) * series * y * y, np.exp(below) + np.exp(above) * (loss - 1.0))
         return float((np.exp(-0.5 * x.real**2) * term).sum()) * step / _ROOT
 
-    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+    def density(self, order: Order, depth: float) -> LossDensity | None:
         """Return the density of y, which is the loss or, in the add order, its negative.
 
         y = log G(x) − log H(x) rises with x, where G is A or, in the add order, B at −x. It has an end if H is 1 and a
         part of G stays.
         """
-        add = order == "add"
+        signed = bool(np.array_equal(self._a, self._b))  # its own reverse
+        add = order == "add" and not signed
         (w, m), other = (self._b, self._a) if add else (self._a, self._b)
         width = math.sqrt(2.0 * depth) + 1.0
-        x = np.linspace(-width - float(other[1].max()), width + float(m.max()), _PLACES)
+        ends = -width - float(other[1].max()), width + float(m.max())
+        x = np.geomspace(math.exp(-depth - 2.0), ends[1], _PLACES) if signed else np.linspace(*ends, _PLACES)
         if not other[1].any() and not m.all():
             with precision(_BITS):
                 low, high = self.enclosed().ends()
-                return [(0.0, one_sided(x, w, m, -high if add else low, add=add))]
+                return one_sided(x, w, m, -high if add else low, add=add)
 
         def at(x: Floats) -> Any:
             (above, rise), (below, fall) = log_side(x + 0.0j, w, m), log_side(-x + 0.0j, *other)
-            return (above - below).real, (rise + fall).real, (below if add else above).real
+            loss = (above - below).real
+            if signed:  # near 0 the two sides are nearly equal, and A − B is a sum of positive terms
+                odd = w[:, None] * np.sinh(m[:, None] * np.minimum(x, 1.0)) * np.exp(-0.5 * m * m)[:, None]
+                loss = np.where(x < 1.0, np.log1p(2.0 * odd.sum(axis=0) / np.exp(below.real)), loss)
+            return loss, (rise + fall).real, (below if add else above).real
 
-        return [(0.0, two_sided(x, at))]
+        return two_sided(x, at, signed=signed)
 
     @quiet
     def terms_range(self, s: Floats) -> tuple[float, float]:

@@ -50,13 +50,14 @@ def one_sided(x: Floats, weights: Floats, shifts: Floats, end: Ball, *, add: boo
     return LossDensity(end, scale, np.log(np.logaddexp(0.0, log_v[log_v > LEAST_V])) - math.log(scale), log_f)
 
 
-def two_sided(x: Floats, at: Callable[[Floats], Any]) -> LossDensity:
-    """Return the density of a loss without an end, counted from its value at the first of some places.
+def two_sided(x: Floats, at: Callable[[Floats], Any], *, signed: bool) -> LossDensity:
+    """Return the density of a loss without an end, counted from its value at the first of some places, or from 0.
 
     `at` gives the loss, its slope, and the log of the density of x over the standard normal one.
     """
     losses = at(x)[0]
-    low, scale = float(losses[0]), float(at(np.zeros(1))[0][0] - losses[0])
+    low = 0.0 if signed else float(losses[0])
+    scale = float(at(np.array([float(signed)]))[0][0]) - low
 
     @quiet
     def log_f(lams: Floats) -> tuple[Floats, Floats]:
@@ -72,4 +73,4 @@ def two_sided(x: Floats, at: Callable[[Floats], Any]) -> LossDensity:
         error = 4.0 * _UNIT * (1.0 + place * place) + (1.0 + np.abs(place)) * (4.0 * rounding + np.abs(move))
         return value, np.where(error < 1.0, error, math.inf)  # NaN too is no error
 
-    return LossDensity(arb(low), scale, np.log((losses[1:] - low) / scale), log_f)
+    return LossDensity(arb(low), scale, np.log((losses[1:] - low) / scale), log_f, -math.inf if signed else math.nan)

@@ -387,12 +387,12 @@ class SampledPair(Law):
         one = pair.flat == 0 and all(t is curved[0][0] or t == curved[0][0] for t, _, _ in curved)
         return (OneRatioBalls if one else SampledPairBalls)(pair, rate, remove=not self.add)
 
-    def densities(self, order: Order, depth: float) -> list[tuple[float, LossDensity | None]]:
+    def density(self, order: Order, depth: float) -> LossDensity | None:
         """Return the density of the loss, whose end is that of log(1 − q + qw) for w = 0; none if it has a pole."""
         form = (self.pair.reversed() if self.add else self.pair).form
         smooth, side = bool((form.t == 0.0).any()), form.side
         if not (smooth or (side and float(form.nu.sum()) >= 2.0)):
-            return []
+            return None
         edge, (log_odds, _, log_stay) = rough_edge(form), self._law
 
         def log_f(lams: Floats) -> tuple[Floats, Floats]:
@@ -406,7 +406,7 @@ class SampledPair(Law):
         log_v = log_odds + edge + form.spread * gaps
         places = np.log(np.logaddexp(0.0, log_v[log_v > LEAST_V])) - log_odds
         with precision(_BITS):
-            return [(0.0, LossDensity((-product(self.rates)).log1p(), math.exp(log_odds), places, log_f))]
+            return LossDensity((-product(self.rates)).log1p(), math.exp(log_odds), places, log_f)
 
     def far_losses(self, s: float) -> tuple[float, float]:
         """Return share and spread of large losses under the law tilted by s, if they lie apart; else 0, 0.
