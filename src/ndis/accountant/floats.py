@@ -230,8 +230,8 @@ class FloatComposition:
         """
         e = float(epsilon[pivot])
         alone = [law.log_delta(e)[0] for law, _ in self.parts if not law.direct]
-        depth = max(-max((x for x in alone if x == x), default=0.0), self._goal, _SHALLOW)
-        depth = min(20.0 * math.ceil(depth / 20.0), _DEEP)  # nearby ε share tables
+        depth = min(max(-max((x for x in alone if x == x), default=0.0), self._goal, _SHALLOW), _DEEP)
+        depth = 20.0 * math.ceil(depth / 20.0)  # nearby ε share tables
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:

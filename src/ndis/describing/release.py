@@ -400,8 +400,7 @@ def _values(columns: Mapping[str, Any], cells: Sequence[Cells]) -> tuple[Floats,
         if isinstance(column, Category | Boolean):
             known = column._filled(read) if isinstance(column, Category) else column.codes(read)
             count = len(column.values)
-            code = np.where(np.isnan(known), count + 1, np.where(known < 0, count, known))
-            codes[name] = code.astype(np.intp)
+            codes[name] = np.where(np.isnan(known), count + 1, np.where(known < 0, count, known)).astype(np.intp)
     return np.concatenate(numbers, axis=1), codes
 
 

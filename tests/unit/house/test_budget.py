@@ -27,7 +27,7 @@ BUDGET = {
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
     "learn": (2139, 1800),
-    "describing": (891, 700),
+    "describing": (890, 700),
     "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),
     "pages": (320, 320),
