@@ -27,7 +27,7 @@ from ndis.accountant.laws.mixture_balls import Sides
 from ndis.accountant.stand_ins import ProfileOnly
 
 _BITS = 160
-_MOST_SPREAD, _WINDOW = 100.0, 200  # variance and distance from the mean of the number of second labels
+_MOST_SPREAD, _WINDOW = 10.0, 100  # variance and distance from the mean of the number of second labels
 _NONE = np.zeros(1)  # the order 0, at which a range has its left end
 
 
