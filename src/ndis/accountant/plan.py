@@ -84,17 +84,17 @@ class Planner:
 
         The answer is inf if that says nothing. The loss of one step is spread by about √(2π) δ(0).
         """
+        ways, best = epsilon * np.linspace(0.0, 1.0, _WAYS), -math.inf
         try:
             spread = 2.0 * math.pi * sum(n * float(law.delta(0.0)) ** 2 for law, n in self.parts)
-        except PrecisionError:  # a law without a closed form
+            if not (epsilon > 0.0 and spread > 0.0):
+                return math.inf
+            for law, n in self.parts:
+                deltas = [law.delta(e) for e in (epsilon - ways).tolist()]
+                one = np.array([float(d.log().mid()) if d > 0 else -math.inf for d in deltas]) + math.log(n)
+                best = max(best, float((np.minimum(one, 0.0) - 0.5 * ways**2 / spread).max()))
+        except PrecisionError:  # a law without a closed form, or one that ends before this ε
             return math.inf
-        if not (epsilon > 0.0 and spread > 0.0):
-            return math.inf
-        ways, best = epsilon * np.linspace(0.0, 1.0, _WAYS), -math.inf
-        for law, n in self.parts:
-            deltas = [law.delta(e) for e in (epsilon - ways).tolist()]
-            one = np.array([float(d.log().mid()) if d > 0 else -math.inf for d in deltas]) + math.log(n)
-            best = max(best, float((np.minimum(one, 0.0) - 0.5 * ways**2 / spread).max()))
         return best if best > -2000.0 else math.inf
 
     def _ratio(self, c: float) -> float:

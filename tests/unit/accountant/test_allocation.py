@@ -327,6 +327,14 @@ def test_sums_of_losses_agree_with_the_contour_in_the_add_order() -> None:
     assert floats._by_sums(epsilon, 0)[0][0] == pytest.approx(floats.log_delta(epsilon)[0][0], rel=1e-9)
 
 
+def test_a_plan_does_without_the_delta_of_one_epoch() -> None:
+    """δ of one epoch was out of reach at this ε, and the plan of the sum was refused with it."""
+    profile = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=200, epochs=3)
+    box = profile.certify(4.0, order="add")
+    assert box.width <= 1e-6 * box.upper < 1e-90
+    assert profile.log_delta(4.0, order="add") == pytest.approx(math.log(box.upper), rel=1e-8)
+
+
 def test_many_values_of_epochs_come_from_one_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """A picture of ten epochs took 20 s: each value had a path, and a depth out of reach took the tables away."""
     law = PrivacyProfile.from_allocation(noise_multiplier=0.8, bins=20, epochs=2)._compositions("remove")[0].floats
