@@ -222,9 +222,9 @@ class FloatComposition:
     def _by_sums(self, epsilon: Floats, pivot: int) -> _Found:
         """Compute δ from the density of the loss. Tables go deep enough for the δ of one step alone, or deeper."""
         e = float(epsilon[pivot])
-        alone = [law.log_delta(e)[0] for law, _ in self.parts]
-        depth = max(-max((x for x in alone if x == x), default=0.0), self._goal, _SHALLOW)
-        depth = min(20.0 * math.ceil(depth / 20.0), _DEEP)  # nearby ε share tables
+        alone = [x for law, _ in self.parts if (x := law.log_delta(e)[0]) == x]
+        # nearby ε share tables
+        depth = 20.0 * math.ceil(min(max(-max(alone, default=0.0), self._goal, _SHALLOW), _DEEP) / 20.0)
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:
