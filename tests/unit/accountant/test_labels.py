@@ -81,3 +81,17 @@ def test_where_floats_refuse_certificates_give_an_epsilon(monkeypatch, start):
     epsilon = one.smallest_epsilon(1e-6, start)
     assert want <= epsilon <= 1.01 * want
     assert one.certify(epsilon, 1e-6).upper <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "size", "records", "steps", "delta"),
+    [(9.5708, 1.17766e-5, 52, 4_945_490, 136, 6.3e-7), (0.55138, 2.999e-4, 25, 21_565, 396, 4.7e-22)],
+)
+def test_no_table_takes_one_label_for_all(noise, rate, size, records, steps, delta):
+    """The law of a labelled step has no density of its own, and that of one label is not its density."""
+    one = composition(size, steps, noise=noise, rate=rate, records=records)
+    assert one.parts[0][0].density("remove", 40.0) is None
+    epsilon = np.array([3.4672e-5 if delta > 1e-10 else 55.468])
+    (value,), _ = one.floats.log_delta(epsilon)
+    assert math.exp(value) in one.certify(float(epsilon[0]), 1e-6)
+    assert math.isinf(one.floats._by_sums(epsilon, 0)[2][0])

@@ -69,6 +69,8 @@ class Labelled(Mixture):
         logs = {k: math.log(math.comb(n, k)) + (n - k) * self._logs[0] + k * self._logs[1] for k in near}
         return [(logs[k], [(first, n - k), (second, k)]) for k in sorted(near, key=lambda k: -logs[k])]
 
+    density = Law.density  # tables serve the compositions with known numbers of labels
+
     def at(self, place: Floats, height: float) -> tuple[Any, Any, Any]:
         """Return log weight and loss at places of a line, and the slopes of both."""
         first, second = (law.at(np.abs(place) + law.terms_range(_NONE)[0], height) for law in self.laws)
