@@ -229,15 +229,9 @@ class FloatComposition:
         One epoch alone may have a far smaller δ, for which its table is not deep enough.
         """
         e = float(epsilon[pivot])
-<<<<<<< HEAD
-        alone = [law.log_delta(e)[0] for law, _ in self.parts if not law.direct]
-        depth = min(max(-max((x for x in alone if x == x), default=0.0), self._goal, _SHALLOW), _DEEP)
-        depth = 20.0 * math.ceil(depth / 20.0)  # nearby ε share tables
-=======
-        alone = [x for law, _ in self.parts if (x := law.log_delta(e)[0]) == x]
+        alone = [x for law, _ in self.parts if not law.direct and (x := law.log_delta(e)[0]) == x]
         # nearby ε share tables
         depth = 20.0 * math.ceil(min(max(-max(alone, default=0.0), self._goal, _SHALLOW), _DEEP) / 20.0)
->>>>>>> trunc
         try:
             while True:
                 if self._sums is None or self._sums.depth < depth:

@@ -103,6 +103,8 @@ class Law:
         The moments may leave out losses that count where log δ is below this.
     direct : bool
         Whether moments know no δ of one step alone that `log_delta` does not know.
+    symmetric : bool
+        Whether the pair is its own reverse.
     """
 
     mean: float
@@ -115,6 +117,7 @@ class Law:
     atom = 0.0
     deepest = -math.inf
     direct = False
+    symmetric = False
 
     def centred(self, s: Complexes) -> tuple[Complexes, Floats]:
         """Return log M(s) − s·mean and its absolute error at points with Im s ≥ 0."""

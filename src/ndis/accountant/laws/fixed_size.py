@@ -44,6 +44,8 @@ _UNIT = 2.0**-53
 class FixedSize(Mixture):
     """Evaluate the moments of the symmetric pair, from the law of W·Q against Q."""
 
+    symmetric = True
+
     def __init__(self, one_sided: Mixture) -> None:
         self.one_sided = one_sided
         super().__init__(one_sided.sides, one_sided._exact)
