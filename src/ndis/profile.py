@@ -413,8 +413,7 @@ class PrivacyProfile(Risks):
         """Return what evaluates the groups in each order. It keeps its tables from one ε to the next."""
         if self.composed:
             made = {one: Composition([(g.law(one), g.count) for g in self.groups], one) for one in orders_of("worst")}
-            alike = all(law.symmetric for law, _ in made["add"].parts)
-            return {**made, "remove": made["add"]} if alike else {**made}
+            return {**made, "remove": made["add" if all(law.symmetric for law, _ in made["add"].parts) else "remove"]}
         group = self._only()
         return {one: OneRelease(group.pair(one), group.rates, one) for one in orders_of("worst")}
 

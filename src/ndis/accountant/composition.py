@@ -26,6 +26,7 @@ from ndis.accountant.laws.allocation import Allocation
 from ndis.accountant.laws.mixture import Mixture, sampled_shift
 from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
+from ndis.accountant.stand_ins import ProfileOnly
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.spectrum.certified import in_floats, log_of
@@ -279,17 +280,19 @@ class Composition:
 
     def _epsilon(self, target: float, guess: float | None) -> float:
         """Return the smallest safe ε in floats, or from certificates if floats refuse."""
-        for search in (lambda goal: self.floats.epsilon(goal, guess), self._epsilon_by_values):
-            with suppress(PrecisionError):
-                return search(target)
-        return self.certified_epsilon(target)  # the stand-ins are on the safe side
+        with suppress(PrecisionError):
+            return self.floats.epsilon(target, guess)
+        batches = any(isinstance(law.enclosed(), ProfileOnly) for law, _ in self.parts)
+        with suppress(*[PrecisionError] * batches):  # their stand-ins are wide, and on the safe side
+            return self._epsilon_by_values(target)
+        return self.certified_epsilon(target)
 
     def _epsilon_by_values(self, target: float) -> float:
         """Search with values of `log_delta`. Each may be a certificate, so few are computed."""
 
         def upper(x: float) -> float:
             value, error = self.log_delta_and_error(np.array([x]), math.log(target) - 1.0)
-            return math.exp(float(value[0] + 2.0 * error[0])) * (1.0 + 2.0**-50)
+            return math.exp(float(value[0]) + 2.0 * float(error[0])) * (1.0 + 2.0**-50)
 
         return self._smallest(upper, target, 1e-10)
 

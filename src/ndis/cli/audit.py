@@ -82,12 +82,7 @@ def audit(file: Path | None, report: list[Path], workers: int, require: str, as_
     _show(replace(verdict, command=_command(file, given, (*pages, "audit.html")[0])), report, require, as_json)
 
 
-@command(
-    argument("file", "FILE"),
-    reports("--output -o"),
-    _REQUIRE,
-    JSON,
-)
+@command(argument("file", "FILE"), reports("--output -o"), _REQUIRE, JSON)
 def report(file: Path, output: list[Path], require: str, as_json: bool) -> None:
     """Check a saved report of an audit, a page or JSON. Then show it, or write it again.
 

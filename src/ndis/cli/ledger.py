@@ -35,10 +35,7 @@ _OPENING = (
 
 
 @command(
-    _LEDGER,
-    _OPENING,
-    option("--data-name", "The data set that the budget is for.", str, required=True),
-    ADJACENCY,
+    _LEDGER, _OPENING, option("--data-name", "The data set that the budget is for.", str, required=True), ADJACENCY
 )
 def create(path: Path, plan: Path | None, adjacency: Any, **public: Any) -> None:
     """Make a ledger. The guarantee of the whole budget is certified first.

@@ -148,12 +148,7 @@ def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
     return math.ceil(Fraction(epochs) / rate)
 
 
-@opt.command(
-    opt.argument("file", "CONFIG_FILE"),
-    opt.reports("--report -o"),
-    opt.JSON,
-    name="audit-training",
-)
+@opt.command(opt.argument("file", "CONFIG_FILE"), opt.reports("--report -o"), opt.JSON, name="audit-training")
 def audit_training(file: Path, report: list[Path], as_json: bool) -> None:
     """Say which guarantee a training loop really has. Refute a claim that it breaks.
 

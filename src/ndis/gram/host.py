@@ -21,11 +21,7 @@ _ROWS_PER_THREAD = 1024
 
 
 def integer_tiles(
-    parts: tuple[NDArray[Any], ...],
-    layout: RowLayout,
-    *,
-    threads: int | None = None,
-    entries: int | None = None,
+    parts: tuple[NDArray[Any], ...], layout: RowLayout, *, threads: int | None = None, entries: int | None = None
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the integer rows of ``parts`` (the features, then the targets if any) in tiles; each reuses one buffer."""
     rows = len(parts[0])
