@@ -40,7 +40,6 @@ _SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
 _MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
-_UNSEEN = 0.5  # targets spread at least this many times what the noise of their second moment may hide
 _TOLD = 5.0  # bins that are not seen count where noise is below a uniform law's second moment by this factor
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
 _LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
@@ -145,7 +144,8 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
 
     None if the noise hides the number of records: the public ranges stay.
     """
-    features, records = len(public.origin), float(histograms.sum()) / len(histograms)
+    features = len(public.origin)
+    records = float(histograms.sum()) / len(histograms)
     if not records > _RECORDS * noise:
         return None
     far = np.append(np.full(features, public.farthest), np.full(len(histograms) - features, public.target_bound))
@@ -160,8 +160,7 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
             middle, spread = low + share * (high - low), (high - low) * math.sqrt(share * (1.0 - share))
         scale[j] = spread if public.centred else math.hypot(spread, middle - origin[j])
         centre[j] = middle if public.centred else origin[j]
-    unseen = _UNSEEN * public.target_bound * math.sqrt(noise * math.sqrt(BINS / 5) / records)  # ∫x⁴ on [0, 1] is 1/5
-    target_scale = float(scale[features:].max(initial=unseen)) if len(scale) > features else 1.0  # classes have none
+    target_scale = float(scale[features:].max(initial=0.0)) or 1.0  # classes have none
     return Coordinates(np.diag(1.0 / scale[:features]), centre[:features], centre[features:], target_scale)
 
 
@@ -389,9 +388,10 @@ class RoundReleases:
 
     def _spreads(self) -> tuple[Coordinates | None, float]:
         """Release histograms of all columns; one record is in one bin of each. They tell the number of records too."""
-        public, far = self._public, self._public.farthest
+        public = self._public
         features, targets = len(public.origin), len(public.target_origin)
-        unit = Coordinates(np.eye(features) / far, np.zeros(features), np.zeros(targets), public.target_bound)
+        far, zeros = public.farthest, np.zeros(features)
+        unit = Coordinates(np.eye(features) / far, zeros, np.zeros(targets), public.target_bound)
         edges = np.linspace(-1.0, 1.0, BINS + 1)[1:-1].tolist()
         counts = self._mapped(public.row_bound / far, None, unit).value_counts(edges)
         squared = (features + targets) * self._replaced

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.learn._releases import PublicRanges, _seen, located, shortened
+from ndis.learn._releases import _seen, shortened
 
 
 def shared_value(records: float) -> np.ndarray:
@@ -21,15 +21,6 @@ def test_bins_below_the_noise_count_in_a_spread_with_many_records(noise, counts)
     truth = math.sqrt(0.2 * np.mean((middles - middles[24]) ** 2))
     assert (spread == pytest.approx(truth, rel=0.1)) == counts
     assert counts or spread < truth / 4  # the noise of the sum is as large as the spread: it stays that of the value
-
-
-def test_targets_that_share_a_value_have_the_spread_that_the_noise_may_hide():
-    """The unit of clips was that of one value, and five rounds of clips that double did not reach the other records."""
-    bounds = {"farthest": 1.0, "row_bound": 1.0, "target_bound": 3.0, "values": (None,), "centred": True}
-    public = PublicRanges(**bounds, origin=np.zeros(1), target_origin=np.zeros(1))
-    truth = 3.0 * _seen(shared_value(5000.0), 1e-3, 5000.0)[1]
-    for noise, least in ((100.0, truth / 4), (1e-3, 0.9 * truth)):
-        assert located(np.stack([np.full(64, 5000.0 / 64), shared_value(5000.0)]), noise, public).target_scale > least
 
 
 @pytest.mark.parametrize("seed", [0, 1, 14])
