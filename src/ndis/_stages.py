@@ -146,7 +146,8 @@ class Stage:
         """Say in one sentence which loop the numbers are about."""
         k, sampler = self.examples_per_user, SAMPLERS[self.sampling]
         who = "one record" if k == 1 else f"one user with up to {k} records"
-        return f"{sampler.loop}; neighbours differ in {who}, {_CHANGES[sampler.adjacency]}"
+        loop = sampler.loop.replace("a maximum", f"a maximum of {self.max_batch_size}")
+        return f"{loop}; neighbours differ in {who}, {_CHANGES[sampler.adjacency]}"
 
     @property
     def theorem(self) -> str:

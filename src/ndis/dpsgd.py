@@ -379,10 +379,9 @@ class DPSGD:
         numbers = {"sampling_rate": rate, "steps": steps, "bins": bins, "epochs": math.ceil(passes)}
         numbers |= {"batch_size": size, "records": count, "max_batch_size": most}
         rows = []
-        for sampling, sampler in SAMPLERS.items():
-            if sampling == "truncated" and size == count:
-                continue
-            run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **{x: numbers[x] for x in sampler.needs})
+        for sampling in (x for x in SAMPLERS if x != "truncated" or size < count):
+            own = {name: numbers[name] for name in SAMPLERS[sampling].needs}
+            run = cls(noise_multiplier=noise_multiplier, sampling=sampling, **own)
             try:
                 lower, upper = run.profile().bounds(delta)
                 if lower < upper:  # another attained pair may need more than the one that `bounds` knows

@@ -95,7 +95,7 @@ def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, 
         low = "the same" if row.lower == row.epsilon else at_least(row.lower)
         upper, lower = (row.epsilon, row.lower) if as_json else (at_most(row.epsilon), low)
         loop = f"no answer: {row.reason}" if row.reason else row.run.loop
-        table.append({"sampling": name, "epsilon": upper, "at_least": lower, "loop": loop})
+        table.append({"sampling": name, "steps": f"{row.run.steps}", "epsilon": upper, "at_least": lower, "loop": loop})
     print_rows(table, as_json=as_json, delta=delta, **{**own, "epochs": float(own["epochs"])})
     if output is not None and known:
         write_picture(output, lambda ax: [run.plot(delta, ax=ax, label=name) for name, run in known.items()])

@@ -54,6 +54,7 @@ EIGENVALUE_FLOOR = 0.5  # this share of s·√(2p), the largest eigenvalue of th
 HESSIAN_FLOOR = 1.5  # the same for the Hessian: steps along directions that its noise makes would be too long
 AFFORDED = 0.1  # rows of the last Hessian are longer while its noise is below this share of its least eigenvalue
 _SETTLED = 0.5  # typical log-odds move by less in the last round, or else a note says so
+_READ = "; classes were read from the labels, which is not private: state `classes`"
 _PACE = 4.0  # the clip may change by this factor per round
 
 
@@ -307,7 +308,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         check_is_fitted(self)
         if not hasattr(self, "estimate_"):
             return self._shrunk_table(level)
-        words = "log-odds of {1!r} against {0!r}".format(*self.classes_.tolist())
+        words = "log-odds of {1!r} against {0!r}".format(*self.classes_.tolist()) + _READ * (not self._classes_stated())
         if self.last_step_ > _SETTLED:
             words += f"; they moved by {self.last_step_:.2g} in the last round: a column may separate the classes"
         return self._summary("Private logistic regression", level, words)
@@ -318,7 +319,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
         weights = np.hstack([self.coef_, np.reshape(self.intercept_, (-1, 1))]).ravel()
         index = [(f"{label}{name}",) for label in labels for name in [*self._names(), "(intercept)"]]
         note = "shrunk: for predictions; errors are unknown: rounds of two classes with intervals release them"
-        values, notes = (weights, weights + np.inf), (self.receipt_.words, note)
+        values, notes = (weights, weights + np.inf), (self.receipt_.words, note + _READ * (not self._classes_stated()))
         title = "Private logistic regression"
         return CoefficientTable.normal(title, ("name",), index, values, level, notes, shrunk=weights)
 

@@ -206,7 +206,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         rows = names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]
         kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
         notes = [note, self.receipt_.words, self._error_words(), *self._costly(rows), kinds]
-        notes += [*self._schema_notes(), *self._hidden_notes()]
+        notes += [*self._hidden_notes(), *self._schema_notes()]
         estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel())
         index = [(name,) for name in rows]
         return CoefficientTable.normal(title, ("name",), index, estimates, level, notes, shrunk=shrunk.ravel())
@@ -233,15 +233,13 @@ class RoundsEstimator(Scored, PrivateEstimator):
     def _hidden_notes(self) -> Iterator[str]:
         """Say what the noise hides, from released numbers only."""
         estimate, every = self.estimate_, len(self.estimate_.theta)
-        if not estimate.hidden:
-            return
         if estimate.hidden == every and not estimate.records > every + 1.0:  # `unshrunk` makes it as many at least
             yield _NO_ROWS
-            return
-        words = f"the noise hides {estimate.hidden} of {every} directions of the columns"
-        assumed = "intervals assume that coefficients along them are about as large as along the others"
-        assumed = assumed if estimate.hidden < every else "no interval is known"
-        yield f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"
+        elif estimate.hidden:
+            words = f"the noise hides {estimate.hidden} of {every} directions of the columns"
+            assumed = "intervals assume that coefficients along them are about as large as along the others"
+            assumed = assumed if estimate.hidden < every else "no interval is known"
+            yield f"{words}: {assumed}; more records, a larger epsilon or fewer columns would show them"
 
     def _schema_notes(self) -> Iterator[str]:
         """Say how the schema changes rows in ways that no interval counts, and where a date counts from."""

@@ -14,6 +14,7 @@ from ndis._validate import Adjacency, as_count, require
 from ndis.dominance import Dominance, dominates
 from ndis.errors import BudgetError, LedgerError, ParameterError
 from ndis.ledger.accounts import FAILURE_BITS, Renyi, Request, Shifts, Totals, plus, smallest_upper, units_up
+from ndis.pages.text import at_most
 from ndis.profile import Order, PrivacyProfile
 
 
@@ -82,7 +83,7 @@ class SlotPlan:
         if not reached <= self.delta:
             raise BudgetError(
                 f"the plan must keep delta at epsilon = {self.epsilon:g} within {self.delta:g}; got a plan that "
-                f"reaches {reached:.6g}; take fewer releases, more noise, or epsilon = {whole.epsilon(self.delta):.6g}"
+                f"reaches {reached:.6g}; take fewer, more noise, or epsilon = {at_most(whole.epsilon(self.delta))}"
             )
 
     def about(self) -> dict[str, Any]:

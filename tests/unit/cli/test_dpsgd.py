@@ -117,7 +117,7 @@ class TestSamplers:
         done = self.run(*options, "--output", str(file))
         assert done.exit_code == 0, done.stderr
         lines = done.stdout.splitlines()
-        assert lines[0].split() == ["sampling", "epsilon", "at_least", "loop"]
+        assert lines[0].split() == ["sampling", "steps", "epsilon", "at_least", "loop"]
         for line, name in zip(lines[1:], ("poisson", "allocation", "fixed-size", "truncated"), strict=True):
             assert line.startswith(f"{name} (replace-one)" if name == "fixed-size" else f"{name} (add-remove)")
         assert file.read_bytes().startswith(b"<?xml")
@@ -139,7 +139,8 @@ class TestSamplers:
         plan = ("--noise-multiplier", "3", "--compare", *self.PLAN)
         rows = json.loads(self.run(*plan, "--json").stdout)["values"]
         for line, row in zip(self.run(*plan).stdout.splitlines()[1:], rows, strict=True):
-            _, _, epsilon, lower, *_ = line.split()
+            _, _, steps, epsilon, lower, *_ = line.split()
+            assert steps == row["steps"]
             assert row["epsilon"] <= float(epsilon) <= 1.001 * row["epsilon"] + 1e-9
             assert lower == "the" if row["at_least"] == row["epsilon"] else float(lower) <= row["at_least"]
 
@@ -170,7 +171,7 @@ class TestSamplers:
         assert done.exit_code == 3
         lines = done.stdout.splitlines()
         assert [line.split() for line in lines[:4]] == [line.split() for line in want[:4]]
-        assert " ".join(lines[4].split()) == "truncated (add-remove) infinity 0 no answer: epsilon is out of reach"
+        assert " ".join(lines[4].split()) == "truncated (add-remove) 100 infinity 0 no answer: epsilon is out of reach"
         row = json.loads(self.run(*plan, "--json").stdout)["values"][3]
         assert row["epsilon"] is None
         assert row["at_least"] == 0.0

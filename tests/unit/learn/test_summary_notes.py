@@ -231,3 +231,13 @@ def test_a_page_of_a_fit(tmp_path) -> None:
     for words in ("Costs of a stay", "ward=surgery", "(intercept)", model.receipt_.digest, 'class="range"'):
         assert words in page
     assert model.summary().to_frame().index.tolist() == ["age", "ward=surgery", "(intercept)"]
+
+
+def test_classes_that_labels_tell_are_named_as_not_private() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(500, 2))
+    y = (x[:, 0] > 0).astype(int)
+    for intervals in (None, False):
+        how = {"row_norm_bound": 1.5, "intervals": intervals}
+        told = [PrivateLogisticRegression(**how, **more).fit(x, y).summary().notes for more in ({}, {"classes": (0, 1)})]
+        assert ["classes were read" in " ".join(map(str, notes)) for notes in told] == [True, False]

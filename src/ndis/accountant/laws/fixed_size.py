@@ -135,7 +135,7 @@ class FixedSizeStep:
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, 400))
         size, records = as_size("batch_size", self.batch_size), as_size("records", self.records)
-        require(size < records, "batch_size", f"be below the number of records, {records}", size)
+        require(size < records, "batch_size", f"be at most the number of records, {records}", size)
 
     def one_sided(self, order: Order) -> Mixture:
         """Return the law of neighbours that exist: W·Q against Q, or its reverse."""
