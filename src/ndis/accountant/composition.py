@@ -28,7 +28,7 @@ from ndis.accountant.laws.plain import Plain
 from ndis.accountant.laws.sampled_pair import SampledPair
 from ndis.accountant.stand_ins import ProfileOnly
 from ndis.enclosure import Enclosure
-from ndis.errors import PrecisionError
+from ndis.errors import BudgetError, PrecisionError
 from ndis.spectrum.certified import in_floats, log_of
 from ndis.spectrum.invariants import Invariants
 
@@ -314,7 +314,9 @@ class Composition:
             raise PrecisionError(_TOO_LITTLE_NOISE)
         if upper(0.0) <= target:
             return 0.0
-        return smallest_safe(log_upper, upper, delta=target, start=start, settled=settled)
+        with suppress(BudgetError):  # certificates need not know every δ
+            return smallest_safe(log_upper, upper, delta=target, start=start, settled=settled)
+        raise PrecisionError(f"no epsilon has a certificate for delta = {target!r}")
 
 
 def _is_shift(law: Law) -> bool:
@@ -328,10 +330,8 @@ def worse(both: Sequence[Composition], epsilon: Floats, floor: float = -math.inf
     of the add order is too small to evaluate, and this bound tells so.
     """
     if epsilon.size > 1:
-        try:
+        with suppress(PrecisionError):
             return np.asarray(np.maximum.reduce([one.floats.log_delta(epsilon)[0] for one in both]))
-        except PrecisionError:
-            pass
     return np.array([_worse(both, x, floor) for x in epsilon.tolist()])
 
 

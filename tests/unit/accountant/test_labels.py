@@ -37,6 +37,17 @@ def test_floats_lie_in_the_certificate(size, epsilon):
     assert math.exp(value) in one.certify(epsilon, 1e-6)
 
 
+def test_many_epsilons_with_epochs_of_allocation_are_those_of_single_ones():
+    """A density table of epochs comes first for many ε. It held one label only: a third of δ at ε = 3."""
+    step = ndis.PrivacyProfile.from_truncated_poisson(
+        noise_multiplier=1.0, sampling_rate=0.5, max_batch_size=1, records=3
+    )
+    run = step.repeat(5).compose(ndis.PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=10))
+    epsilon = np.linspace(0.2, 6.0, 12)
+    single = step.repeat(5).compose(ndis.PrivacyProfile.from_allocation(noise_multiplier=1.0, bins=10))
+    assert run.delta(epsilon)[5] == pytest.approx(single.delta(float(epsilon[5])), rel=1e-7)
+
+
 @pytest.mark.parametrize("order", ["remove", "add"])
 @pytest.mark.parametrize(("size", "steps"), [(345, 200), (280, 20), (250, 10), (200, 20)])
 def test_the_mean_over_labels_is_the_contour_of_both(size, steps, order):
@@ -81,6 +92,13 @@ def test_where_floats_refuse_certificates_give_an_epsilon(monkeypatch, start):
     epsilon = one.smallest_epsilon(1e-6, start)
     assert want <= epsilon <= 1.01 * want
     assert one.certify(epsilon, 1e-6).upper <= 1e-6
+
+
+def test_certificates_that_know_nothing_are_a_lack_of_precision(monkeypatch):
+    """With epochs of allocation next to cut batches every certificate was 1, and the error said that δ is no budget."""
+    monkeypatch.setattr(Composition, "certify", lambda *_: ndis.Enclosure(0.0, 1.0))
+    with pytest.raises(PrecisionError, match=r"no epsilon has a certificate for delta = 1e-06"):
+        composition(345, 200).certified_epsilon(1e-6)
 
 
 @pytest.mark.parametrize(
