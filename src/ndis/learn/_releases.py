@@ -41,6 +41,7 @@ _MOST = 0.75  # the seen bins hold at least this share of the records, or else l
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
 _UNSEEN = 0.5  # targets spread at least this many times what the noise of their second moment may hide
+_EVEN = 0.5  # features at least what it may hide, or this share of what all of them spread if rows reach their bound
 _TOLD = 5.0  # bins that are not seen count where noise is below a uniform law's second moment by this factor
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
 _LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
@@ -69,6 +70,8 @@ class PublicRanges:
         (low, high) of columns with two values, None for others.
     centred : bool
         There is an intercept, so columns are centred.
+    even : float
+        What all columns of an array spread if rows reach their bound; 0 where a schema says which have two values.
     """
 
     farthest: float
@@ -78,6 +81,7 @@ class PublicRanges:
     target_origin: Floats
     values: tuple[tuple[float, float] | None, ...]
     centred: bool
+    even: float = 0.0
 
     def start(self) -> Coordinates:
         """Return rows over their bound, from the origin."""
@@ -151,6 +155,9 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
     far = np.append(np.full(features, public.farthest), np.full(len(histograms) - features, public.target_bound))
     origin = np.append(public.origin, public.target_origin)
     centre, scale = origin.copy(), far.copy()
+    hidden = far * math.sqrt(noise * math.sqrt(BINS / 5) / records)  # ∫x⁴ on [0, 1] is 1/5
+    hidden[:features] = np.minimum(hidden[:features], _EVEN * public.even)
+    hidden[features:] *= _UNSEEN
     for j, histogram in enumerate(histograms):
         middle, spread = (x * far[j] for x in _place(histogram, noise, records))
         if j < features and (values := public.values[j]) is not None:
@@ -158,10 +165,9 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
             rare = min(0.5, _FEWEST * noise / records)
             share = min(max(float(histogram[-1]) / records, rare), 1.0 - rare)
             middle, spread = low + share * (high - low), (high - low) * math.sqrt(share * (1.0 - share))
-        scale[j] = spread if public.centred else math.hypot(spread, middle - origin[j])
+        scale[j] = max(spread if public.centred else math.hypot(spread, middle - origin[j]), hidden[j])
         centre[j] = middle if public.centred else origin[j]
-    unseen = _UNSEEN * public.target_bound * math.sqrt(noise * math.sqrt(BINS / 5) / records)  # ∫x⁴ on [0, 1] is 1/5
-    target_scale = float(scale[features:].max(initial=unseen)) if len(scale) > features else 1.0  # classes have none
+    target_scale = float(scale[features:].max()) if len(scale) > features else 1.0  # classes have none
     return Coordinates(np.diag(1.0 / scale[:features]), centre[:features], centre[features:], target_scale)
 
 
