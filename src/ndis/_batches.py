@@ -8,7 +8,6 @@ number that it finds. Whatever it finds is attained.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -326,6 +325,6 @@ def worst_attained(
     for one in (_attained(groups, order, chosen) for order in orders for chosen in choices):
         with suppress(PrecisionError):
             known += [] if one is None else [(float(one.log_delta(np.array([epsilon]))[0]), one)]
-            if known and math.exp(known[-1][0]) >= _NEARLY * upper:
+            if known and np.exp(known[-1][0]) >= _NEARLY * upper:
                 break
     return max(known, key=lambda pair: pair[0])[1] if known else None

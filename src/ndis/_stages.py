@@ -144,10 +144,9 @@ class Stage:
     @property
     def loop(self) -> str:
         """Say in one sentence which loop the numbers are about."""
-        k, sampler = self.examples_per_user, SAMPLERS[self.sampling]
+        k, sampler, most = self.examples_per_user, SAMPLERS[self.sampling], f"a maximum of {self.max_batch_size}"
         who = "one record" if k == 1 else f"one user with up to {k} records"
-        loop = sampler.loop.replace("a maximum", f"a maximum of {self.max_batch_size}")
-        return f"{loop}; neighbours differ in {who}, {_CHANGES[sampler.adjacency]}"
+        return f"{sampler.loop.replace('a maximum', most)}; neighbours differ in {who}, {_CHANGES[sampler.adjacency]}"
 
     @property
     def theorem(self) -> str:

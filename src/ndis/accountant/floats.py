@@ -206,8 +206,8 @@ class FloatComposition:
         """Return the compositions with known numbers of labels, and the logs of their chances; likely ones first."""
         for i, (law, n) in enumerate(self.parts):
             if ways := law.labels(n):
-                others = [*self.parts[:i], *self.parts[i + 1 :]]
-                return [(log_p, FloatComposition(others + steps, self.order)) for log_p, steps in ways]
+                own = [[*self.parts[:i], *steps, *self.parts[i + 1 :]] for _, steps in ways]
+                return [(way[0], FloatComposition(parts, self.order)) for way, parts in zip(ways, own, strict=True)]
         return []
 
     def _by_labels(self, epsilon: Floats, pivot: int) -> _Found:

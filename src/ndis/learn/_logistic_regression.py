@@ -219,8 +219,7 @@ class PrivateLogisticRegression(RoundsEstimator, ClassifierMixin, BaseEstimator)
     @property
     def _with_intervals(self) -> bool:
         """Say if the fit has intervals: unless stated otherwise, in rounds for two classes."""
-        possible = self.method == "rounds" and len(self.classes_) == 2
-        return possible if self.intervals is None else bool(self.intervals)
+        return bool(self.method == "rounds" and len(self.classes_) == 2 if self.intervals is None else self.intervals)
 
     @property
     def _against_first_category(self) -> bool:

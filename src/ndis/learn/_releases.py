@@ -68,6 +68,9 @@ class PublicRanges:
         (low, high) of columns with two values, None for others.
     centred : bool
         There is an intercept, so columns are centred.
+    even : float
+        Half of what all columns of an array spread if rows reach their bound. It is 0 where a schema says which columns
+        have two values. Columns spread at least this much, or what the noise of a second moment may hide if it is less.
     """
 
     farthest: float
@@ -77,6 +80,7 @@ class PublicRanges:
     target_origin: Floats
     values: tuple[tuple[float, float] | None, ...]
     centred: bool
+    even: float = 0.0
 
     def start(self) -> Coordinates:
         """Return rows over their bound, from the origin."""
@@ -151,6 +155,8 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
     far = np.append(np.full(features, public.farthest), np.full(len(histograms) - features, public.target_bound))
     origin = np.append(public.origin, public.target_origin)
     centre, scale = origin.copy(), far.copy()
+    # the noise of a second moment; ∫x⁴ on [0, 1] is 1/5
+    unseen = min(public.farthest * math.sqrt(noise * math.sqrt(BINS / 5) / records), public.even)
     for j, histogram in enumerate(histograms):
         middle, spread = (x * far[j] for x in _place(histogram, noise, records))
         if j < features and (values := public.values[j]) is not None:
@@ -158,7 +164,7 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
             rare = min(0.5, _FEWEST * noise / records)
             share = min(max(float(histogram[-1]) / records, rare), 1.0 - rare)
             middle, spread = low + share * (high - low), (high - low) * math.sqrt(share * (1.0 - share))
-        scale[j] = spread if public.centred else math.hypot(spread, middle - origin[j])
+        scale[j] = max(spread if public.centred else math.hypot(spread, middle - origin[j]), unseen * (j < features))
         centre[j] = middle if public.centred else origin[j]
     target_scale = float(scale[features:].max(initial=0.0)) or 1.0  # classes have none
     return Coordinates(np.diag(1.0 / scale[:features]), centre[:features], centre[features:], target_scale)

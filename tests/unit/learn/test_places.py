@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.learn._releases import _seen, shortened
+from ndis.learn._releases import PublicRanges, _seen, located, shortened
 
 
 def shared_value(records: float) -> np.ndarray:
@@ -21,6 +21,45 @@ def test_bins_below_the_noise_count_in_a_spread_with_many_records(noise, counts)
     truth = math.sqrt(0.2 * np.mean((middles - middles[24]) ** 2))
     assert (spread == pytest.approx(truth, rel=0.1)) == counts
     assert counts or spread < truth / 4  # the noise of the sum is as large as the spread: it stays that of the value
+
+
+def rare_in_an_array() -> tuple[np.ndarray, np.ndarray, float]:
+    """Rows with one rare value among four normal columns, within a bound, and targets."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(16_000, 5))
+    x[:, 4] = ((rng.random(16_000) < 0.015) - 0.015) / 0.12
+    x *= np.minimum(1.0, math.sqrt(5) / np.linalg.norm(x, axis=1))[:, None]
+    return x, x @ [0.3, -0.2, 0.1, 0.0, 0.05] + rng.normal(size=16_000), math.sqrt(5)
+
+
+@pytest.mark.parametrize("noise", [30.0, 100.0, 300.0])
+def test_a_column_whose_rare_value_the_noise_hides_makes_no_row_many_spreads_long(noise):
+    """Rows were more than a hundred spreads long: the matrix clipped them, the sums did not, and estimates overshot."""
+    x, _, bound = rare_in_an_array()
+    counts = [np.histogram(column, 64, (-bound, bound))[0].astype(float) for column in x.T]
+    bounds = {
+        "farthest": bound,
+        "row_bound": bound,
+        "target_bound": 1.0,
+        "values": (None,) * 5,
+        "centred": True,
+        "even": 0.5,
+    }
+    public = PublicRanges(**bounds, origin=np.zeros(5), target_origin=np.zeros(0))
+    for seed in range(20):
+        released = np.array(counts) + np.random.default_rng(seed).normal(0.0, noise, (5, 64))
+        found = located(released, noise, public)
+        assert np.abs((x - found.centre) @ found.matrix).max() < 16.0
+
+
+@pytest.mark.filterwarnings("ignore::ndis.errors.NotPrivateWarning")
+def test_a_rare_value_in_an_array_spoils_no_fit():
+    x, y, bound = rare_in_an_array()
+    best = np.linalg.lstsq(np.c_[x, np.ones(len(x))], y, rcond=None)[0]
+    for seed in range(12):
+        bounds = {"delta": 1e-6, "row_norm_bound": bound, "target_bound": 6.0}
+        model = ndis.learn.PrivateLinearRegression(epsilon=1.0, **bounds, random_state=seed).fit(x, y)
+        assert np.var(x @ (model.coef_ - best[:-1])) < np.var(x @ best[:-1])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 14])

@@ -239,5 +239,6 @@ def test_classes_that_labels_tell_are_named_as_not_private() -> None:
     y = (x[:, 0] > 0).astype(int)
     for intervals in (None, False):
         how = {"row_norm_bound": 1.5, "intervals": intervals}
-        told = [PrivateLogisticRegression(**how, **more).fit(x, y).summary().notes for more in ({}, {"classes": (0, 1)})]
+        models = [PrivateLogisticRegression(**how, **more) for more in ({}, {"classes": (0, 1)})]
+        told = [model.fit(x, y).summary().notes for model in models]
         assert ["classes were read" in " ".join(map(str, notes)) for notes in told] == [True, False]
