@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from ndis._files import only_keys, read_object
-from ndis._validate import require
 from ndis.cli import options as opt
 from ndis.cli.audit import REFUTED
 from ndis.cli.files import read_profile
@@ -78,6 +77,7 @@ def dpsgd(delta: float, compare: bool, as_json: bool, output: Path | None, **giv
 
 def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, Any]) -> None:
     """Print a table of all samplers for one training plan."""
+    from ndis._validate import require
     from ndis.dpsgd import DPSGD
 
     for name in (name for name in given if name not in _COMPARED):
