@@ -64,6 +64,7 @@ sweep: $(VENV)/.dev  ## many random cases: floats, error estimates and certifica
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc)
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 2000 --jobs $$(nproc) --kind curved
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 500 --jobs $$(nproc) --kind batches
+	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.sampled_sweep --first 0 --count 500 --jobs $$(nproc) --kind epochs
 	OMP_NUM_THREADS=1 nice -n 10 $(RUN) -m benchmarks.border_attack --cases 20000 --releases 2000
 
 ledger-race: $(VENV)/.dev  ## 200 rounds of 64 processes that race for one ledger and are killed
