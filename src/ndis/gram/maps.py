@@ -9,6 +9,9 @@ So every partial sum of q·wᵢ + oᵢ is an integer of at most 2⁵³, by Cauch
 in any order. The product with the unit is exact too. So z depends on its own record only, whatever block it is read in,
 and the rounded map is the one that is used everywhere. What follows clips z to the bound of its layout and rounds it
 (thm:integer-rows), so no bound rests on the size of M (thm:centred-rows). Unreadable rows stay so: z is NaN.
+
+A map may be *weighted*. Then a row longer than a bound is shortened to it together with its target, which multiplies
+the record by the root of a weight: so sums of products stay those of one weighted least squares (thm:weighted-rows).
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from ndis._validate import require
 from ndis.data.table import Parts
 from ndis.errors import ParameterError
 from ndis.gram.device import import_torch
-from ndis.gram.rows import ColumnGroup, GroupRule, quantise_group
+from ndis.gram.rows import ColumnGroup, GroupRule, quantise_group, shortening
 
 _BITS = 24  # k of the rows before the map
 _STRIP = 1 << 16  # rows that are mapped at a time
@@ -46,6 +49,10 @@ class RowMap:
         The value of one unit of q·w + o: a power of two.
     target : (centre, scale), optional
         Targets become (y − centre)/scale.
+    bound : float, optional
+        The map is weighted: rows whose image by `plain`, or by this map, is longer are shortened to it, and rows x
+        beyond their own bound to that, both together with their targets.
+    plain : RowMap, optional
 
     Examples
     --------
@@ -60,6 +67,8 @@ class RowMap:
     offset: NDArray[np.float64]
     unit: float
     target: tuple[NDArray[np.float64], float] | None = None
+    bound: float | None = None
+    plain: RowMap | None = None
 
     @classmethod
     def of(cls, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None) -> RowMap:
@@ -87,14 +96,22 @@ class RowMap:
         def placed(array: Any) -> Any:
             return xp.asarray(array, dtype=xp.float64, **({} if xp is np else {"device": parts[0].device}))
 
+        def mapped(by: RowMap) -> Any:
+            return (q @ placed(by.weights) + placed(by.offset) * root) * by.unit
+
         with np.errstate(all="ignore"):
-            q, broken = quantise_group(xp, placed(parts[0]), self.rule)
-            z = (q @ placed(self.weights) + placed(self.offset)) * self.unit
+            x = placed(parts[0])
+            q, broken = quantise_group(xp, x, self.rule)
+            root = 1.0 if self.bound is None else shortening(xp, x, 2.0**_BITS / self.rule.scale)
+            z = mapped(self)
+            if self.bound is not None:
+                shorter = shortening(xp, z if self.plain is None else mapped(self.plain), self.bound)
+                z, root = z * shorter, root * shorter
             z[broken] = math.nan
             if len(parts) == 1 or self.target is None:
                 return (z, *parts[1:])
             centre, scale = self.target
-            return z, (placed(parts[1]) - placed(centre)) / scale
+            return z, (placed(parts[1]) - placed(centre)) / scale * root
 
 
 def _fits(weights: NDArray[np.float64], offset: NDArray[np.float64]) -> bool:

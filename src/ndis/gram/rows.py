@@ -200,7 +200,7 @@ class GroupRule:
         GroupRule(scale=512.0, limit=1048576.0, probe=16777216.0, radius=17146314752.0, slack=1.0)
         """
         k, d = fractional_bits, group.width
-        B = (53 - (d - 1).bit_length()) // 2
+        B = _probe_bits(d)
         R = 2**k - math.ceil(math.sqrt(d) / 2) - 1
         return cls(2.0**k / group.bound, 4.0**k, 2.0 ** (B - 1), R * 2.0 ** (B - 1), math.sqrt(d) / 2)
 
@@ -239,6 +239,32 @@ def pull_in(xp: Any, x: Any, rule: GroupRule) -> Any:
     # A tensor numerator: a Python scalar over a tensor may be computed as a reciprocal and a product.
     f = xp.full_like(norm, rule.radius) / norm
     return xp.round(y * f[:, None])
+
+
+def shortening(xp: Any, x: Any, bound: float) -> Any:
+    """Return by how much finite rows are scaled to be at most `bound` long: (n, 1) factors, each from its own row.
+
+    A sum of squares in float64 depends on its order, so it only finds the rows that may be longer, with room to spare.
+    Their lengths come from exact sums of squares of rounded entries.
+
+    >>> shortening(np, np.array([[0.6, 0.8], [6.0, 8.0], [0.0, 0.0]]), 5.0).ravel().round(6).tolist()
+    [1.0, 0.5, 1.0]
+    """
+    factor, probe = xp.ones_like(x[:, :1]), 2.0 ** (_probe_bits(x.shape[1]) - 1)
+    room = 1.0 - 2.0 * math.sqrt(x.shape[1]) / probe
+    (long,) = xp.where(xp.sum(x * x, 1) > (bound * room) ** 2)
+    if len(long):
+        rows = x[long]
+        power = (xp.amax(xp.abs(rows), 1).view(xp.int64) & _EXPONENT).view(xp.float64)
+        p = xp.round(rows / power[:, None] * probe)
+        length = xp.sqrt(xp.sum(p * p, 1)) * (power / probe)
+        factor[long, 0] = xp.clip(xp.full_like(length, bound) / length, 0.0, 1.0)
+    return factor
+
+
+def _probe_bits(width: int) -> int:
+    """Return B: the squares of so many integers of at most B bits add up exactly."""
+    return (53 - (width - 1).bit_length()) // 2
 
 
 # ---------------------------------------------------------------------- compiled

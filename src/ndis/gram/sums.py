@@ -5,8 +5,8 @@
 - ``gram()``: Σ xxᵀ of the predictors x, the features and the constant if there is one;
 - ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, and
   the number of records;
-- ``gradients(theta, clip=C)``: Σ clip(x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes;
-- ``weighted_gram(theta)``: Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`);
+- ``gradients(theta, clip=C)``: Σ clip(w·x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes, w = min(1, (reach/‖x‖)²);
+- ``weighted_gram(theta)``: Σ w·p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`);
 - ``term_grams(theta, clip=C)``: Σ ttᵀ of the clipped terms t of `residual_products`, one matrix per target;
 - ``value_counts(edges)``: how many records exceed each edge, column by column, and how many rows are longer.
 
@@ -51,7 +51,6 @@ from ndis.gram.terms import (
     TermRule,
     WeightedAccumulator,
     gradient_rule,
-    halved,
     residual_rule,
 )
 
@@ -174,8 +173,9 @@ class RecordSums:
         self._map: RowMap | None = None
 
     def in_coordinates(
-        self, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None, **bounds: Any
-    ) -> RecordSums:
+        self, matrix: Any, shift: Any, *, row_norm_bound: float, target: Any = None, weighted: bool = False,
+        shape: Any = None, **bounds: Any,
+    ) -> RecordSums:  # fmt: skip
         """Return the same records with rows z = matrix·x + shift, clipped to their own bound.
 
         Parameters
@@ -186,15 +186,29 @@ class RecordSums:
             Bound of z. Rows x are clipped to the bound of these sums before they are mapped.
         target : (centre, scale), optional
             Targets become (y − centre)/scale.
+        weighted : bool
+            Rows z beyond the bound, and rows x beyond theirs, are shortened together with their targets.
+        shape : array, optional
+            Public, of weighted rows: they are multiplied by it after they were shortened.
         **bounds
             `target_bound` of the new targets, and `intercept`, the constant next to z.
 
         >>> sums = RecordSums(np.array([[3.0], [5.0]]), row_norm_bound=8.0)
         >>> sums.in_coordinates([[0.5]], [-2.0], row_norm_bound=1.0).gram().to_float().round(4)
         array([[0.5]])
+        >>> sums = RecordSums((np.array([[3.0]]), np.array([4.0])), row_norm_bound=9.0, target_bound=9.0)
+        >>> near = sums.in_coordinates([[1.0]], [0.0], row_norm_bound=1.0, weighted=True, target=(0.0, 1.0))
+        >>> near.residual_products(np.zeros(1), clip=9.0).total.to_float().round(4)  # 3·4 times the weight 1/9
+        array([1.3333])
         """
-        other = copy(self)
-        other._map = RowMap.of(matrix, shift, row_norm_bound=self.layout.row_norm_bound, target=target)
+        require(not (weighted and self.targets) or target is not None, "target", "come with weighted rows", target)
+        other, how = copy(self), {"row_norm_bound": self.layout.row_norm_bound, "target": target}
+        other._map = plain = RowMap.of(matrix, shift, **how)
+        if weighted:
+            other._map = replace(plain, bound=row_norm_bound)
+        if shape is not None:
+            other._map = replace(RowMap.of(shape @ matrix, shape @ shift, **how), bound=row_norm_bound, plain=plain)
+            row_norm_bound = float(np.linalg.norm(shape, 2)) * row_norm_bound * (1.0 + 1e-9)
         own: dict[str, Any] = {"features": len(matrix), "row_norm_bound": row_norm_bound, "names": ()}
         constant = bounds.pop("intercept", None)
         marker = row_norm_bound if constant is None else constant
@@ -230,27 +244,32 @@ class RecordSums:
         rule = residual_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
         return self._found(rule, np.shape(theta), clip, marks)
 
-    def gradients(self, theta: Any, *, clip: float, edges: Sequence[float] | None = None) -> TermSums:
-        """Σ clip(x ⊗ (p − onehot(y))), p = softmax(xᵀθ), in one pass; for two classes p = σ(xᵀθ) of the second one.
+    def gradients(
+        self, theta: Any, *, clip: float, edges: Sequence[float] | None = None, reach: float | None = None
+    ) -> TermSums:
+        """Σ clip(w·x ⊗ (p − onehot(y))), p = softmax(xᵀθ), in one pass; for two classes p = σ(xᵀθ) of the second one.
 
         Parameters
         ----------
         theta : (predictors,) array for two classes, (predictors, classes) for any number
         clip, edges
             As for `residual_products`.
+        reach : float, optional
+            Longer rows have the weight w = (reach/‖x‖)².
         """
         count = len(self._classes or ())
         require(count, "classes", "be stated for gradients", None)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
         clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
-        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks)
+        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks, reach=reach)
         return self._found(rule, np.shape(theta), clip, marks)
 
-    def weighted_gram(self, theta: Any) -> Gram:
-        """Return Σ p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
+    def weighted_gram(self, theta: Any, *, reach: float | None = None) -> Gram:
+        """Return Σ w·p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
 
-        The layout of the result has half the bounds, so a record moves the matrix by at most l²/4.
+        Rows are within half the reach, or half their bound, so a record moves the matrix by at most a quarter of its
+        square.
 
         >>> sums = RecordSums((np.array([[1.0], [0.5]]), np.array([[0.0], [1.0]])), row_norm_bound=1.0, classes=(0, 1))
         >>> sums.weighted_gram(np.zeros(1)).to_float().round(4)
@@ -258,9 +277,10 @@ class RecordSums:
         """
         if self._classes is None or len(self._classes) != 2:
             raise ParameterError("classes", "be two for a weighted Gram matrix", self._classes)
-        clip = self.layout.joint_norm_bound
-        rule = gradient_rule(self._tile, self._public(theta, 1), constant=self._constant, clip=clip, edges=())
-        tile, layout = self._tile, halved(self.layout)
+        clip = self.layout.joint_norm_bound if reach is None else as_one_positive("reach", reach)
+        tile, public = self._tile, self._public(theta, 1)
+        rule = gradient_rule(tile, public, constant=self._constant, clip=clip, edges=(), reach=clip)
+        layout = RowLayout(self.layout.width, clip / 2, fractional_bits=self.layout.fractional_bits)
         values: WeightedAccumulator = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
         return values.finish()[0]
 

@@ -14,7 +14,7 @@ returns it exactly, in any order, fused or not. So one row's residual does not d
     h = √(Σq² + (c/b)²4ᵏ),   L = M·(1 − 2⁻⁴⁰)/h,   u = rint(v/υ)               if ‖u‖ ≤ L   (nearest grid point)
                                                    u = trunc((v/υ)·L/‖v/υ‖)    otherwise    (pulled in)
 
-The term is q ⊗ u. Norms of u and v are sums over the outputs in a fixed order. Each of the at most 2¹² + 8 roundings is
+The term is q ⊗ u. Before the clip, v may be multiplied by a weight w = min(1, R/h)² of the row, R being public. Norms of u and v are sums over the outputs in a fixed order. Each of the at most 2¹² + 8 roundings is
 relative and at most 2⁻⁵³, so they are below 2⁻⁴⁰ in all, and truncation only shortens: ‖x_int‖·‖u‖ ≤ M in exact
 arithmetic. M·s·υ ≤ C holds exactly, in rationals, by the choice of M. So the term has norm at most C.
 
@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -81,6 +81,8 @@ class TermRule:
         0 for residuals; otherwise the unit of a class code in the target column.
     logit_unit : float
         The value of one unit of tile @ weights in logits.
+    reach : float
+        R, in units of s: terms of longer rows have less weight; 0 for none.
     """
 
     weights: NDArray[np.float64]
@@ -93,6 +95,7 @@ class TermRule:
     unit: Fraction
     gradient: float = 0.0
     logit_unit: float = 0.0
+    reach: float = 0.0
 
     @property
     def outputs(self) -> int:
@@ -113,11 +116,22 @@ class TermRule:
         """Return u of every record, outputs × records, and the norm of its unclipped term."""
         products = weights.T @ tile.T
         v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
-        q = tile[:, : self.features]
-        h = xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
+        h = self.lengths(xp, tile)
+        if self.reach:
+            root = self.roots(xp, h)
+            v = v * (root * root)
         limits = xp.full_like(h, self.limit * BELOW) / h  # infinite for a zero row, whose term is zero
         norms = _norm(xp, v)
         return clip_to(xp, v, norms, limits), norms * h
+
+    def lengths(self, xp: Any, tile: Any) -> Any:
+        """Return h, the lengths of rows."""
+        q = tile[:, : self.features]
+        return xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
+
+    def roots(self, xp: Any, h: Any) -> Any:
+        """Return the roots of the weights of rows of these lengths."""
+        return xp.clip(xp.full_like(h, self.reach) / h, 0.0, 1.0)
 
     def sums(self, xp: Any, tile: Any, weights: Any, multiply: Callable[[Any, Any], Any]) -> list[Any]:
         """Sums over at most 2¹⁷ rows of a tile: q ⊗ u, exceedances of the edges, records; exact integers.
@@ -172,13 +186,16 @@ def residual_rule(layout: RowLayout, theta: Any, *, constant: bool, clip: float,
     return _rule(layout, -weights, constant=constant, clip=clip, edges=edges, v_unit=unit)
 
 
-def gradient_rule(layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any) -> TermRule:
-    """Return the rule of x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
+def gradient_rule(
+    layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any, reach: float | None = None
+) -> TermRule:
+    """Return the rule of w·x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
     bits = range(60, -_FARTHEST, -1)
     weights, fraction_bits = _integer_weights(layout, theta, constant, Fraction(1), bits, own=False)
     return _rule(
         layout, weights, constant=constant, clip=clip, edges=edges, v_unit=Fraction(1),
         gradient=float(layout.steps[layout.features]), logit_unit=math.ldexp(1.0, -fraction_bits),
+        reach=float(Fraction(reach or 0.0) / layout.steps[0]),
     )  # fmt: skip
 
 
@@ -375,22 +392,24 @@ class GramsAccumulator(Accumulator):
 
 
 class WeightedAccumulator(GramsAccumulator):
-    """Sums p(1 − p)·xxᵀ over blocks of rows, exactly and in any order.
+    """Sums w·p(1 − p)·xxᵀ over blocks of rows, exactly and in any order.
 
     A tile holds integer rows q, and p is the logistic function of the exact logits. Every further operation is
     elementwise:
 
-        f = min(2·√(p·(1 − p)), 1)·(1 − 2⁻⁴⁰),      row = trunc(q·f),
+        f = min(2·√(p·(1 − p)), 1)·min(R/h, 1)·2ᵏ/R·(1 − 2⁻⁴⁰),      row = trunc(q·f),
 
-    on a grid of half the step. A rounded product q·f is at most |q|, because f is at most 1 − 2⁻⁴⁰, and truncation only
-    shortens. So no entry of a row exceeds that of q, and the row has norm at most l/2 in exact arithmetic. One record
-    moves the matrix by at most l²/4. The bits are the same on every engine and for any block length.
+    with h the length of q, on the grid R/2·2⁻ᵏ in units of the step. The few roundings are each below 2⁻⁵¹, so ‖q‖·f is
+    at most 2ᵏ, and truncation only shortens. So a row is at most R/2 long in exact arithmetic, and one record moves the
+    matrix by at most R²/4. The bits are the same on every engine and for any block length.
     """
 
     def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
-        p = probabilities(xp, (weights.T @ tile.T) * self.rule.logit_unit)[0]
-        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * BELOW
-        yield xp.trunc(self._predictors(xp, tile, 1.0) * factor[:, None])
+        rule, scale = self.rule, 2.0**self.layout.fractional_bits
+        p = probabilities(xp, (weights.T @ tile.T) * rule.logit_unit)[0]
+        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * rule.roots(xp, rule.lengths(xp, tile))
+        rows = self._predictors(xp, tile, math.sqrt(rule.constant) / scale)  # the constant's step over the features'
+        yield xp.trunc(rows * (factor * (scale / rule.reach * BELOW))[:, None])
 
 
 class TermGramAccumulator(GramsAccumulator):
@@ -409,13 +428,3 @@ class TermGramAccumulator(GramsAccumulator):
         rows = self._predictors(xp, tile, math.sqrt(rule.constant) / scale)  # the constant's step over the features'
         for u in rule.integers(xp, tile, weights)[0]:
             yield xp.trunc(rows * (u * (scale / rule.limit * BELOW))[:, None])
-
-
-def halved(layout: RowLayout) -> RowLayout:
-    """Return the layout of rows times at most ½.
-
-    >>> halved(RowLayout(features=2, row_norm_bound=3.0, intercept=1.0)).row_norm_bound
-    1.5
-    """
-    constant = None if layout.intercept is None else layout.intercept / 2
-    return replace(layout, row_norm_bound=layout.row_norm_bound / 2, intercept=constant)

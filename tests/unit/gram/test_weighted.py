@@ -12,8 +12,9 @@ import pytest
 
 from ndis.errors import ParameterError
 from ndis.gram import host
+from ndis.gram.rows import RowLayout
 from ndis.gram.sums import RecordSums
-from ndis.gram.terms import WeightedAccumulator, gradient_rule, halved
+from ndis.gram.terms import WeightedAccumulator, gradient_rule
 from ndis.learn._logistic_regression import calibrated_gradients
 from ndis.mechanisms.gaussian import unit_noise
 
@@ -46,7 +47,29 @@ def test_is_the_hessian(intercept):
     p = 1 / (1 + np.exp(-rows @ theta))
     found = RecordSums((x, y), **{**PUBLIC, "intercept": intercept}).weighted_gram(theta)
     np.testing.assert_allclose(found.to_float(), (rows * (p * (1 - p))[:, None]).T @ rows, atol=1e-4 * len(rows))
-    assert found.layout.joint_norm_bound_squared == (Fraction(9, 4) + Fraction(intercept or 0) ** 2) / 4
+    quarter = (Fraction(9, 4) + Fraction(intercept or 0) ** 2) / 4
+    assert quarter <= found.layout.joint_norm_bound_squared < quarter * (1 + Fraction(1, 1 << 50))
+
+
+@pytest.mark.parametrize("intercept", [None, 0.75])
+def test_long_rows_weigh_less_in_the_hessian_and_in_gradients(intercept):
+    """Their weight is (reach/length)², and their log-odds stay."""
+    x, y = labelled()
+    theta, reach = THETA if intercept else THETA[:4], 0.8
+    kept = np.isfinite(x).all(axis=1) & np.isin(y, (0, 1))
+    rows = x[kept] * np.minimum(1.0, 1.5 / np.linalg.norm(x[kept], axis=1))[:, None]
+    rows = np.c_[rows, np.full(len(rows), intercept)] if intercept else rows
+    p, w = 1 / (1 + np.exp(-rows @ theta)), np.minimum(1.0, reach / np.linalg.norm(rows, axis=1)) ** 2
+    assert (w < 1).mean() > 0.3
+    sums = RecordSums((x, y), **{**PUBLIC, "intercept": intercept})
+    found = sums.weighted_gram(theta, reach=reach)
+    assert found.layout.joint_norm_bound == reach / 2
+    np.testing.assert_allclose(found.to_float(), (rows * (w * p * (1 - p))[:, None]).T @ rows, atol=1e-4 * len(rows))
+    terms, edges = rows * (w * (p - y[kept]))[:, None], (0.1, 0.4)
+    values = sums.gradients(theta, clip=reach, edges=edges, reach=reach)
+    np.testing.assert_allclose(values.total.to_float(), terms.sum(axis=0), atol=1e-4 * len(rows))
+    lengths = np.linalg.norm(terms, axis=1)
+    assert values.longer.tolist() == [int((lengths > edge).sum()) for edge in edges]
 
 
 def test_every_engine_order_and_block_has_the_same_bits(tmp_path, monkeypatch):
@@ -55,6 +78,7 @@ def test_every_engine_order_and_block_has_the_same_bits(tmp_path, monkeypatch):
 
     x, y = labelled()
     expected = integers((x, y))
+    assert integers((x[::-1], y[::-1]), device=DEVICE) == expected
     frame = pd.DataFrame(np.c_[x, y], columns=[*"abcd", "y"])
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=130)
     assert integers(frame, targets="y") == expected
@@ -72,14 +96,15 @@ def test_no_row_is_longer_than_half_the_bound_in_exact_arithmetic(bits):
     """One record at a time: the trace of its matrix is its squared norm. p(1 − p) is largest for θ near zero."""
     rng = np.random.default_rng(3)
     longest = Fraction(0)
-    for theta in (np.zeros(5), 1e-9 * THETA, THETA):
+    for theta, reach in ((np.zeros(5), None), (1e-9 * THETA, None), (THETA, None), (np.zeros(5), 0.3)):
+        bound = Fraction(9, 4) + Fraction(9, 16) if reach is None else Fraction(reach) ** 2
         for x in (*rng.normal(size=(20, 4)), 1e9 * np.eye(4)[0], np.zeros(4)):
-            found = RecordSums((x[None], np.ones(1)), **PUBLIC, fractional_bits=bits).weighted_gram(theta)
+            found = RecordSums((x[None], np.ones(1)), **PUBLIC, fractional_bits=bits).weighted_gram(theta, reach=reach)
             exact = found.exact(ridge=0)
             square = sum(Fraction(int(n), exact.denominator) for n in np.diag(exact.numerators))
-            longest = max(longest, square)
-            assert square <= found.layout.joint_norm_bound_squared == (Fraction(9, 4) + Fraction(9, 16)) / 4
-    assert longest > found.layout.joint_norm_bound_squared * (1 - Fraction(1, 1 << (bits - 3)))
+            longest = max(longest, square / bound)
+            assert square <= bound / 4 * (1 + Fraction(1, 1 << 50))
+    assert longest > (1 - Fraction(1, 1 << (bits - 3))) / 4
 
 
 def test_a_matrix_without_a_record_differs_by_its_row_and_nothing_else():
@@ -93,8 +118,10 @@ def test_a_matrix_without_a_record_differs_by_its_row_and_nothing_else():
 def test_accumulators_merge_and_pickle():
     x, y = labelled()
     sums = RecordSums((x, y), **PUBLIC)
-    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, edges=())
-    left, right = (WeightedAccumulator(sums._tile, halved(sums.layout), rule, device) for device in (None, DEVICE))
+    reach = sums.layout.joint_norm_bound
+    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, edges=(), reach=reach)
+    layout = RowLayout(5, reach / 2)
+    left, right = (WeightedAccumulator(sums._tile, layout, rule, device) for device in (None, DEVICE))
     coded = np.where(np.isin(y, (0, 1)), y, np.nan)[:, None]
     left.update(x[:1000], coded[:1000])
     right.update(x[1000:], coded[1000:])
