@@ -201,8 +201,9 @@ class RecordSums:
         >>> near.residual_products(np.zeros(1), clip=9.0).total.to_float().round(4)  # 3·4 times the weight 1/9
         array([1.3333])
         """
-        require(not (weighted and self.targets) or target is not None, "target", "come with weighted rows", target)
-        other, how = copy(self), {"row_norm_bound": self.layout.row_norm_bound, "target": target}
+        good = target is not None or self._classes is not None or not (weighted and self.targets)
+        require(good, "target", "come with weighted rows", target)
+        other, how = copy(self), dict[str, Any](row_norm_bound=self.layout.row_norm_bound, target=target)
         other._map = plain = RowMap.of(matrix, shift, **how)
         if weighted:
             other._map = replace(plain, bound=row_norm_bound)

@@ -14,9 +14,10 @@ returns it exactly, in any order, fused or not. So one row's residual does not d
     h = √(Σq² + (c/b)²4ᵏ),   L = M·(1 − 2⁻⁴⁰)/h,   u = rint(v/υ)               if ‖u‖ ≤ L   (nearest grid point)
                                                    u = trunc((v/υ)·L/‖v/υ‖)    otherwise    (pulled in)
 
-The term is q ⊗ u. Before the clip, v may be multiplied by a weight w = min(1, R/h)² of the row, R being public. Norms of u and v are sums over the outputs in a fixed order. Each of the at most 2¹² + 8 roundings is
-relative and at most 2⁻⁵³, so they are below 2⁻⁴⁰ in all, and truncation only shortens: ‖x_int‖·‖u‖ ≤ M in exact
-arithmetic. M·s·υ ≤ C holds exactly, in rationals, by the choice of M. So the term has norm at most C.
+The term is q ⊗ u. Before the clip v may be multiplied by a weight of the row, min(1, R/h)² for a public R. Norms of u
+and v are sums over the outputs in a fixed order. Each of the at most 2¹² + 8 roundings is relative and at most 2⁻⁵³, so
+they are below 2⁻⁴⁰ in all, and truncation only shortens: ‖x_int‖·‖u‖ ≤ M in exact arithmetic. M·s·υ ≤ C holds exactly,
+in rationals, by the choice of M. So the term has norm at most C.
 
 *The same bits.* Apart from exact integer products and sums, only single elementwise IEEE operations are used.
 

@@ -300,6 +300,7 @@ FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # 
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _BIASED = 0.2  # the square of what the last clip may take, over the variance by noise and sampling, at most
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
+_TAIL = 0.02  # laws are fitted to this share of the terms: long rows of a column may be a bump of the tail
 
 
 class LastClips(NamedTuple):
@@ -323,26 +324,25 @@ class LastClips(NamedTuple):
 
 
 def last_clips(
-    histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, tail: float = 0.05
+    histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, farthest: float = 16.0
 ) -> LastClips:
     """Choose the clips of the last round from a fine histogram of the lengths ℓ of terms.
 
     The longest terms are few, and the noise hides them. So laws are fitted to the number of long terms, and weighted by
-    their likelihood. They begin at the longest `tail` of all, or where the noise does: a few records with a rare value
-    are part of no law. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count
-    the mean square of this as variance. If they point either way it takes nothing, and 95 % intervals cover 97 % if
-    1.2 times the variance is counted. So the clip is the best one of those for which at most a fifth is counted.
-
-    The noise of Σ ttᵀ changes coverage by its square, and what its clip takes by itself: their sum is the least.
+    their likelihood. They begin at the longest 2 % of all, or where the noise does, and a few terms may be far away,
+    but none beyond `farthest`. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and
+    intervals count the mean square of this as variance. If they point either way it takes nothing, and 95 % intervals
+    cover 97 % if 1.2 times the variance is counted. So the clip is the best one of those for which at most a fifth is
+    counted.
 
     >>> lengths = np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)]
     >>> found = last_clips(lengths, 5.0, entries=4, shift=0.15, square_noise=20.0)
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, tail)
+    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, _TAIL)
     edge, known = FINE_EDGES[start], np.maximum(histogram[: start + 1], 0.0)
-    lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= _FARTHEST]
+    lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= max(farthest, 2.0 * edge)]
 
     def beyond(power: int) -> Floats:
         """Return Σ (ℓᵏ − clipᵏ)⁺ by law and clip."""
@@ -367,22 +367,17 @@ def last_clips(
 class LastRound(NamedTuple):
     """The last round has terms times a matrix, so that their noise is like that of sampling in every direction.
 
-    But a rare value makes no term much longer than others, or the clip would take from records with it only.
-
     Attributes
     ----------
     rows : RecordSums
     inverse : (predictors, predictors) array
         Its product with such a term is the term.
     clips : LastClips
-    rare : (predictors, predictors) array
-        Near a projection to directions of rare values, in the coordinates of the terms.
     """
 
     rows: RecordSums
     inverse: Any
     clips: LastClips
-    rare: Floats
 
     def meat(self, terms: Floats, noise: float, gram: Floats) -> dict[str, Any]:
         """Return the released Σ ttᵀ in the present coordinates, its noise, and what clipping adds, as a share of it.
@@ -418,16 +413,14 @@ class LinearReleases(RoundReleases):
         return chosen_shares(self.budget, records=records, predictors=predictors, few=spreads is None)
 
     def here_clipped(self, predictors: int, clip: float) -> LastRound:
-        """Return clipped terms, of rows that no rare value makes much longer."""
-        shape = self.short(np.eye(predictors), 1.0)
-        return LastRound(self.shaped(shape), np.linalg.inv(shape), LastClips(clip, 0.0, clip, 1.0), 0.0 * shape)
+        """Return clipped terms in the present coordinates."""
+        return LastRound(self.rows(), np.eye(predictors), LastClips(clip, 0.0, clip, 1.0))
 
     def round(self, index: int, theta: Floats, terms: LastRound) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
         edges = [edge * self.longest for edge in solver.EDGES]
-        sums = terms.rows.residual_products(terms.inverse.T @ theta, clip=terms.clips.clip, edges=edges)
-        total, noise = self._total(index, sums, "residual products")
-        return terms.inverse @ total, noise, *self._histogram(len(PLACE_SHARES) + index, sums)
+        sums = terms.rows.residual_products(theta, clip=terms.clips.clip, edges=edges)
+        return *self._total(index, sums, "residual products"), *self._histogram(len(PLACE_SHARES) + index, sums)
 
     def squares(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release Σ ttᵀ of the clipped terms at θ in their shape, one matrix per target; with its noise."""
@@ -435,18 +428,16 @@ class LinearReleases(RoundReleases):
         released = [self._matrix(len(GRAM_SHARES) + index, gram, "squared terms") for gram in grams]
         return np.stack([values for values, _ in released]), released[0][1]
 
-    def last_round(self, index: int, theta: Floats, shape: Floats, gram: Floats) -> LastRound:
-        """Release the histogram of the lengths of terms times `shape`, shortened, and choose their clips."""
-        typical = float(np.abs(np.diagonal(shape @ gram @ shape.T)).mean())  # hidden directions may be negative
-        root = self.short(shape, typical / max(self.records(), 1.0))
-        shape, rare = root @ shape, np.eye(len(gram)) - root @ root.T
-        rows, inverse = self.shaped(shape), np.linalg.inv(shape)
-        unit = math.sqrt(theta.size) * _LONGEST_TERM
+    def last_round(self, index: int, theta: Floats, shape: Floats) -> LastRound:
+        """Release the histogram of the lengths of terms times `shape`, and choose their clips."""
+        rows, inverse, unit = self.rows(shape), np.linalg.inv(shape), math.sqrt(theta.size) * _LONGEST_TERM
         sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
-        how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
         histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
-        c = last_clips(histogram, noise, entries=theta.size, tail=0.05 * (not rare.any()), **how)
-        return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown), rare)
+        residual = self.farthest_target + self.reach * float(np.linalg.norm(theta))
+        farthest = float(np.linalg.norm(shape, 2)) * self.reach * residual / unit
+        how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
+        c = last_clips(histogram, noise, entries=theta.size, farthest=min(farthest, _FARTHEST), **how)
+        return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown))
 
     def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release the sum of the last round in the present coordinates; with its noise in those of its shape."""
@@ -473,8 +464,8 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
         terms = data.here_clipped(len(gram), clip * data.longest)
         total, noise, histogram, hidden = data.round(index, theta, terms)
         seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
-        bias = solver.clip_bias(seen, clip, noise=noise / data.longest, entries=total.size, weight=BIAS_WEIGHT)
-        done.append(solver.Round(theta, total, noise, bias * data.longest, terms.inverse @ terms.inverse.T))
+        taken = solver.tail(seen, clip) * data.longest
+        done.append(solver.Round(theta, total, noise, taken / math.sqrt(total.size)))
         theta = solver.posterior_mean(done, matrix)
         chosen = solver.next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
         clip = min(max(chosen, clip / _PACE), clip * _PACE)
@@ -482,13 +473,12 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
     if rounds > 1:
         shape = np.eye(len(gram)) * math.sqrt(theta.size) / last.clips.clip
         if data.budget.matrix_shares[len(GRAM_SHARES)]:  # otherwise there are too few records to see their shape
-            shape = last_shape(*data.squares(0, theta, last), max(data.records(), 1.0)) @ np.linalg.inv(last.inverse)
-        last = data.last_round(rounds - 1, theta, shape, gram)
+            shape = last_shape(*data.squares(0, theta, last), max(data.records(), 1.0))
+        last = data.last_round(rounds - 1, theta, shape)
     total, noise = data.total(rounds - 1, theta, last)
     own = last.inverse @ last.inverse.T
-    done.append(solver.Round(theta, total, noise, math.sqrt(solver.NOISE_SHARE * last.clips.taken / total.size), own))
+    done.append(solver.Round(theta, total, noise, math.sqrt(last.clips.taken / total.size), own))
     solved = solver.posterior_mean(done, matrix)
     meat = last.meat(*data.squares(1, theta if rounds > 1 else solved, last), gram)
-    own = own * noise**2 + last.inverse @ last.rare @ last.inverse.T * last.clips.taken
-    how = {"own": own, "noise": s, "records": data.records(), "robust": robust, "alike": in_spreads, **meat}
+    how = {"own": own * noise**2, "noise": s, "records": data.records(), "robust": robust, "alike": in_spreads, **meat}
     return solved, solver.unshrunk(theta, total, gram, **how)

@@ -29,7 +29,7 @@ from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
 from ndis.learn._estimator import calibrated
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases
+from ndis.learn._releases import BELOW, FARTHEST, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases
 from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
@@ -366,8 +366,8 @@ def divided_gradients(rounds: int, *, intervals: bool, few: bool = False) -> dic
 class GradientReleases(RoundReleases):
     """Draw rounds of gradients exactly.
 
-    Rows are as long as terms may be in the last round, or it would clip those of rare values. And the Hessian is small
-    if a class is rare: noise that rows could afford would hide it.
+    Rows beyond the reach weigh less. The Hessian is small if a class is rare: noise that rows could afford would hide
+    it. So the reach is that of typical rows, until a Hessian tells more.
     """
 
     afforded = 0.0
@@ -380,8 +380,8 @@ class GradientReleases(RoundReleases):
 
     def round(self, index: int, theta: Floats, *, clip: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
-        at, edges = theta[:, 0] if theta.shape[1] == 1 else theta, [edge * self.longest for edge in solver.EDGES]
-        sums = self._rows.gradients(at, clip=clip * self.longest, edges=edges)
+        at, edges = theta[:, 0] if theta.shape[1] == 1 else theta, [edge * self.reach for edge in solver.EDGES]
+        sums = self._long_rows().gradients(at, clip=clip * self.reach, edges=edges, reach=self.reach)
         total, noise = self._total(index, sums, "gradients")
         histogram = None if last else self._histogram(len(PLACE_SHARES) + index, sums)[0]
         return total.reshape(theta.shape), noise, histogram
@@ -389,12 +389,16 @@ class GradientReleases(RoundReleases):
     def hessian(self, index: int, theta: Floats, size: float) -> tuple[Floats, float]:
         """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise.
 
-        Rows are longer while the noise is small against `size`, the least eigenvalue of an earlier one.
+        The reach is longer while the noise is small against `size`, the least eigenvalue of an earlier one.
         """
-        at, rows = len(INTERVAL_GRAM_SHARES) + index, self._clipped.layout.row_norm_bound
+        at, rows = len(INTERVAL_GRAM_SHARES) + index, self._long_rows()
         noise = self.budget.matrix_noise(at, Fraction(1, 4)) * math.sqrt(2.0 * len(theta))
-        bound = min(max(rows, math.sqrt(AFFORDED * size / noise)), self._rows.layout.row_norm_bound)
-        return self._matrix(at, self._mapped(bound, self.column).weighted_gram(theta[:, 0]), "weighted gram")
+        self.reach = min(max(self.reach, math.sqrt(AFFORDED * size / noise)), rows.layout.joint_norm_bound)
+        return self._matrix(at, rows.weighted_gram(theta[:, 0], reach=self.reach), "weighted gram")
+
+    def _long_rows(self) -> RecordSums:
+        """Return the records with rows that no bound shortens: log-odds are those of whole rows."""
+        return self._mapped(min(self._public.longest(self.here), FARTHEST), self.column)
 
 
 def fit_gradients(
@@ -425,8 +429,8 @@ def fit_gradients(
         if intervals and (last or (index == rounds // 2 and many)):
             hessian, s = data.hessian(int(last), theta, size)
             if many:
-                if last:  # more than the longest typical term, if its noise is small against sampling
-                    clip, taken = max(1.0, math.sqrt(size) * data.shift(index) / data.longest) ** (1 / 3), 0.0
+                if last:  # no term of two classes is longer than its row
+                    clip, taken = 1.0, 0.0
                 values, vectors = np.linalg.eigh(hessian)
                 curvature, size = np.maximum(values, HESSIAN_FLOOR * s * widest), max(float(values[0]), 0.0)
         total, noise, histogram = data.round(index, theta, clip=clip, last=last)
@@ -443,5 +447,5 @@ def fit_gradients(
             shift = data.shift(index + 1)
             chosen = solver.next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
-            taken = solver.tail(histogram, clip) * data.longest
+            taken = solver.tail(histogram, clip) * data.reach
     return theta, estimate

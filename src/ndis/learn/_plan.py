@@ -10,12 +10,10 @@ from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size, require
 from ndis.data.schema import Schema
 from ndis.data.schema.columns import Boolean, Category
 from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds, chosen_shares
-from ndis.learn._releases import RARE
+from ndis.learn._releases import RoundReleases
 
 _RANGE_IN_SPREADS = 6.0  # the range of a number over its assumed standard deviation
 _CLIP = 4.5  # the last clip over the root mean square of terms, for normal errors, with what the clip may take
-_LONG = 2.0  # the bound of rows in the Gram matrix, over the root of their mean squared norm
-_CLIPPED = 0.1  # what the last clip may take, over the variance by noise and sampling
 _HIDDEN = 1.2  # records over the largest eigenvalue of the noise of the Gram matrix, below which a direction is hidden
 
 
@@ -77,19 +75,19 @@ def plan_regression(
     require(not given, "spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
     predictors = len(scales) + 1  # in spreads, with a constant
     budget = budget.reshared(0, **chosen_shares(budget, records=count, predictors=predictors))
-    matrix = budget.matrix_noise(1, Fraction(_LONG**2 * len(scales) + 1.0))
+    unit = budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * predictors)
+    reach = max(math.sqrt(predictors - 1) + 1.0, math.sqrt(RoundReleases.afforded * count / unit))
+    hidden = _HIDDEN * unit * (reach**2 + 1.0)
     noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors))
-    if count < _HIDDEN * matrix * math.sqrt(2.0 * predictors):
-        return dict.fromkeys(scales, math.inf)
-    kept = 1.0 - predictors * (matrix / count) ** 2 / 2  # what the noise of the matrix adds to errors, as in intervals
     bin_noise = budget.count_noise(0, squared_reach=predictors * (1 if adjacency == "add-remove" else 2))
 
     def error(spread: float, two: bool) -> float:
-        """Return the error of a column. Coordinates make rows of a rare value shorter, and its noise longer."""
-        having = count * spread**2  # records with the rarer of two values
-        shorter = having * (2.0 * math.sqrt(predictors - 1) + 1.0) * max(having / (RARE * budget.count_noise(-1)), 1.0)
-        longer = count / shorter if having > bin_noise else math.inf
-        whole = longer * (noise**2 + _CLIPPED * predictors * (count + noise**2))  # all that the clip takes
-        return math.sqrt((count + (whole if two and longer > 1.0 else noise**2)) / kept) / count / spread
+        """Return the error of a column. A rare value is within the reach, so the noise along its column is larger."""
+        having = (1.0 - math.sqrt(max(1.0 - 4.0 * spread**2, 0.0))) / 2.0  # the share of the rarer of two values
+        longer = max((1.0 - having) / spread / reach, 1.0) if two else 1.0
+        if count < hidden * longer**2 or (two and count * having < bin_noise):
+            return math.inf
+        kept = 1.0 - (hidden / _HIDDEN / count) ** 2 / 4  # what the noise of the matrix adds to errors, as in intervals
+        return math.sqrt((count + (longer * noise) ** 2) / kept) / count / spread
 
     return {label: error(spread, two) for label, (spread, two) in scales.items()}

@@ -2,9 +2,12 @@
 
 Public ranges are not spreads. A column whose spread is a tenth of its range has a tenth of the signal and all of the
 noise. So a fit first releases histograms of all columns, with a small share of its budget, and measures rows in the
-spreads that they show. A histogram of the norms of these rows chooses where the matrix that follows clips them. The
-directions of that matrix are the last coordinates: in these, all directions of the rows spread about alike. But a rare
-value makes no row so long that clips take from records with it only.
+spreads that they show. A histogram of the norms of these rows tells which columns have records far away, and how far.
+A Gram matrix then tells directions. In the last coordinates all directions of the rows spread about alike, but no
+column with records far away spreads more than before: its rows would be long.
+
+Rows beyond a bound count less in every sum alike: they are shortened to it together with their targets
+(thm:weighted-rows). So the matrix and the terms are those of one weighted fit, whatever rows are far away.
 
 Coordinates are a function of released values. If the noise hides the histograms, the public ranges stay.
 """
@@ -40,14 +43,14 @@ _SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
 _MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
-_TOLD = 5.0  # bins that are not seen count where noise is below a uniform law's second moment by this factor
+_SURE = 3.0  # records are surely beyond a distance above this many standard deviations of their noise
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
-_LONG_ROWS = 0.1  # the clip takes this share of the squared norms of all rows,
-_FEW_ROWS = 5.0  # and more by this many times the noise of a bin over the records: noise then costs more than bias
+_FAR = 2.0  # times the root of the columns: rows beyond it are far away
+_RAISED = 3.0  # records far away that raise the second moment of a column by less may be another column's
+_SHARING = 4  # columns share the squares of rows far away by this power of how far their ranges go
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
 _WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
-_FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
-RARE = 10.0  # fewer records than this many standard deviations of the last histogram's noise are hardly seen in it
+FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
 
@@ -68,9 +71,6 @@ class PublicRanges:
         (low, high) of columns with two values, None for others.
     centred : bool
         There is an intercept, so columns are centred.
-    even : float
-        Half of what all columns of an array spread if rows reach their bound. It is 0 where a schema says which columns
-        have two values. Columns spread at least this much, or what the noise of a second moment may hide if it is less.
     """
 
     farthest: float
@@ -80,7 +80,6 @@ class PublicRanges:
     target_origin: Floats
     values: tuple[tuple[float, float] | None, ...]
     centred: bool
-    even: float = 0.0
 
     def start(self) -> Coordinates:
         """Return rows over their bound, from the origin."""
@@ -97,6 +96,11 @@ class PublicRanges:
     def farthest_target(self, here: Coordinates) -> float:
         """Bound the norm of targets in coordinates."""
         return (self.target_bound + float(np.linalg.norm(here.target_centre))) / here.target_scale * (1 + 1e-9)
+
+    def farthest_values(self, here: Coordinates) -> Floats:
+        """Return how far the farther of two values of a column is from its centre, in diagonal coordinates; else 0."""
+        away = [max(abs(v - c) for v in pair or (c,)) for pair, c in zip(self.values, here.centre, strict=True)]
+        return np.array(away) * np.diagonal(here.matrix)
 
     def longest(self, here: Coordinates) -> float:
         """Bound the norm of a row in coordinates."""
@@ -155,8 +159,6 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
     far = np.append(np.full(features, public.farthest), np.full(len(histograms) - features, public.target_bound))
     origin = np.append(public.origin, public.target_origin)
     centre, scale = origin.copy(), far.copy()
-    # the noise of a second moment; ∫x⁴ on [0, 1] is 1/5
-    unseen = min(public.farthest * math.sqrt(noise * math.sqrt(BINS / 5) / records), public.even)
     for j, histogram in enumerate(histograms):
         middle, spread = (x * far[j] for x in _place(histogram, noise, records))
         if j < features and (values := public.values[j]) is not None:
@@ -164,7 +166,7 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
             rare = min(0.5, _FEWEST * noise / records)
             share = min(max(float(histogram[-1]) / records, rare), 1.0 - rare)
             middle, spread = low + share * (high - low), (high - low) * math.sqrt(share * (1.0 - share))
-        scale[j] = max(spread if public.centred else math.hypot(spread, middle - origin[j]), unseen * (j < features))
+        scale[j] = spread if public.centred else math.hypot(spread, middle - origin[j])
         centre[j] = middle if public.centred else origin[j]
     target_scale = float(scale[features:].max(initial=0.0)) or 1.0  # classes have none
     return Coordinates(np.diag(1.0 / scale[:features]), centre[:features], centre[features:], target_scale)
@@ -173,31 +175,43 @@ def located(histograms: Floats, noise: float, public: PublicRanges) -> Coordinat
 def _seen(histogram: Floats, noise: float, records: float) -> tuple[float, float] | None:
     """Estimate centre and spread of values in [−1, 1] from the bins above the noise; bins are joined until most are.
 
-    What is not seen is taken to lie beyond, as that of a normal law does. With many records its second moment counts as
-    well: most records may share one value, and the others lie far from it.
+    What is not seen is taken to lie beyond, as that of a normal law does, or as far away as records surely are.
 
     >>> centre, spread = _seen(np.r_[np.zeros(32), 500.0, 500.0, np.zeros(30)], 1.0, 1000.0)
     >>> round(centre, 5), round(spread, 5)
     (0.03125, 0.01804)
     >>> _seen(np.zeros(64), 1.0, 1000.0)
     """
-    counts = np.asarray(histogram)
+    counts, own = np.asarray(histogram), noise
     while len(counts) >= 4:
         width = 2.0 / len(counts)
         middles = width * (np.arange(len(counts)) + 0.5) - 1.0
-        seen = np.where(counts > _SEEN * noise, counts, 0.0)
+        seen = np.where(counts > _SEEN * own, counts, 0.0)
         total = float(seen.sum())
         if total > _MOST * records:
             centre = float(seen @ middles) / total
-            away = (middles - centre) ** 2
-            spread = math.sqrt(float(seen @ away) / total + width**2 / 12)
-            if 3.0 * _TOLD * noise * float(np.linalg.norm(middles**2)) < records:
-                spread = math.hypot(spread, math.sqrt(max(float((counts - seen) @ away) / records, 0.0)))
+            spread = math.sqrt(float(seen @ (middles - centre) ** 2) / total + width**2 / 12)
             where = middles[seen > 0]
             beyond = ndtri((1.0 + min(total / records, _ALMOST_ALL)) / 2)
-            return centre, max(spread, float(where[-1] - where[0]) / 2 / float(beyond))
-        counts, noise = counts[0::2] + counts[1::2], noise * math.sqrt(2.0)
+            least = math.sqrt(_surely_away(np.asarray(histogram), noise, centre) / records)
+            return centre, max(spread, least, float(where[-1] - where[0]) / 2 / float(beyond))
+        counts, own = counts[0::2] + counts[1::2], own * math.sqrt(2.0)
     return None
+
+
+def _surely_away(histogram: Floats, noise: float, centre: float) -> float:
+    """Return the sum of squared distances from the centre of records that surely are there.
+
+    It is Σ N(d)·Δd² for the records N(d) beyond d, where these exceed their noise. So it sees a tail that no bin shows.
+
+    >>> round(_surely_away(np.r_[100.0, np.zeros(31), 900.0, np.zeros(31)], 1.0, 0.0), 1)  # 100 records at −0.98
+    97.0
+    """
+    away = ((np.arange(len(histogram)) + 0.5) * 2.0 / len(histogram) - 1.0 - centre) ** 2
+    order = np.argsort(-away)
+    beyond = np.cumsum(histogram[order])
+    sure = beyond > _SURE * noise * np.sqrt(np.arange(1, len(histogram) + 1))
+    return float((beyond * sure)[:-1] @ -np.diff(away[order]))
 
 
 def _place(histogram: Floats, noise: float, records: float) -> tuple[float, float]:
@@ -231,50 +245,56 @@ def _normal_laws() -> tuple[Floats, Floats, Floats]:
     return shares, means, np.sqrt(shares @ middles**2 - means**2)
 
 
-def norm_bound(histogram: Floats, noise: float, *, unit: float, longest: float) -> float:
-    """Choose where rows are clipped in a Gram matrix: hardly any of their squared norms is lost.
+def with_far_rows(
+    here: Coordinates, histogram: Floats, noise: float, public: PublicRanges, most: float
+) -> tuple[Coordinates, Floats]:
+    """Return coordinates in which columns spread as the norms of rows tell, and how far away their records are.
 
-    >>> norm_bound(np.r_[np.zeros(11), 500.0, 400.0, 100.0, np.zeros(12)], 5.0, unit=2.0, longest=50.0)
-    3.0
+    What the squares of norms are above their number of columns belongs to columns whose ranges go far. Records that
+    are far away in one column are then at most about `most` away.
+
+    >>> here = Coordinates(np.diag([1.0, 10.0]), np.zeros(2), np.zeros(1), 1.0)
+    >>> public = PublicRanges(3.0, 4.0, 1.0, np.zeros(2), np.zeros(1), (None, None), centred=True)
+    >>> norms = np.r_[np.zeros(11), 600.0, 300.0, np.zeros(5), 100.0, np.zeros(7)]  # a tenth is 17 spreads away
+    >>> found, far = with_far_rows(here, norms, 5.0, public, most=4.0)
+    >>> np.diagonal(found.matrix).round(2).tolist(), far.round(1).tolist()
+    ([1.0, 1.86], [0.0, 3.5])
     """
-    edges = np.array(NORM_EDGES)
-    middles = np.concatenate([edges[:1] * 0.7, np.sqrt(edges[1:] * edges[:-1]), edges[-1:] * 1.2])
-    beyond = np.cumsum(histogram[::-1])[::-1]
-    sure = beyond > 2.0 * noise * np.sqrt(np.arange(len(middles), 0, -1))
-    sure[int(histogram.argmax()) :] = np.logical_and.accumulate(sure[int(histogram.argmax()) :])
-    counts = np.where(sure, np.maximum(histogram, 0.0), 0.0)
-    lost = np.maximum(middles**2 - edges[:, None] ** 2, 0.0) @ counts
-    share = _LONG_ROWS + _FEW_ROWS * noise / max(float(histogram.sum()), noise)
-    bound = unit * edges[int(np.argmax(lost <= share * float(counts @ middles**2)))]
-    return float(min(max(bound, unit + min(unit, 1.0)), longest))
+    root = math.sqrt(len(here.centre))
+    edges = np.array(NORM_EDGES) * root
+    lengths = np.concatenate([edges[:1] * 0.7, np.sqrt(edges[1:] * edges[:-1]), edges[-1:] * 1.2])
+    squares = np.where(histogram > _SEEN * noise, histogram, 0.0) * lengths**2 / max(float(histogram.sum()), noise)
+    own = np.array([pair is None for pair in public.values])
+    reach = np.minimum(lengths[:, None], (public.farthest + np.abs(here.centre)) * np.diagonal(here.matrix) * own)
+    shares = reach**_SHARING / np.maximum((reach**_SHARING).sum(axis=1, keepdims=True), 1e-300)
+    parts = (squares * (lengths > _FAR * root))[:, None] * shares
+    every = np.maximum(parts.sum(axis=0), 1e-300)
+    raised = max(float(squares.sum()) - len(own), 0.0) * every / every.sum()
+    spread = np.sqrt(1.0 + raised)
+    far = np.where(raised > _RAISED, (parts * reach).sum(axis=0) / every / spread, 0.0) + public.farthest_values(here)
+    factor = spread * np.maximum(far / most, 1.0)
+    return replace(here, matrix=here.matrix / factor), far
 
 
-def turned(here: Coordinates, gram: Floats, noise: float, *, constant: float, centred: bool) -> tuple[Coordinates, Any]:
+def turned(
+    here: Coordinates, gram: Floats, noise: float, *, constant: float, centred: bool, long: Any
+) -> tuple[Coordinates, Any]:
     """Return coordinates along the directions of a released Gram matrix, whose last column is a constant.
 
-    Also returns by which factor a typical row gets longer.
+    Columns that are `long` spread as before. Also returns by which factor a typical row gets longer.
     """
     features = len(here.centre)
     records = max(float(gram[-1, -1]), 2.0 * noise) / constant**2
     means = np.clip(gram[:-1, -1] / (constant * records), -_WITHIN, _WITHIN) * centred
-    values, vectors = np.linalg.eigh(gram[:-1, :-1] / records - np.outer(means, means))
+    covariance = gram[:-1, :-1] / records - np.outer(means, means)
     floor = _FLOOR * noise / records * math.sqrt(2.0 * features)
+    own = np.sqrt(np.where(long, np.maximum(np.diagonal(covariance), floor), 1.0))
+    values, vectors = np.linalg.eigh(covariance / np.outer(own, own))
     floored, likely = np.maximum(values, floor), np.maximum(values, floor / 2)
-    matrix = (vectors / np.sqrt(floored)).T @ here.matrix
+    matrix = own[:, None] * (vectors / np.sqrt(floored)) @ (vectors.T / own) @ here.matrix
     centre = here.centre + np.linalg.solve(here.matrix, means)
     longer = math.sqrt(float((likely / floored).sum() / likely.sum()))
     return replace(here, matrix=matrix, centre=centre), longer
-
-
-def shortened(steps: Floats, typical: Any, most: float = 0.0) -> Floats:
-    """Return K⁻¹ᐟ², which makes columns m of `steps` short: mᵀm is at most 2√p + 1 times `typical`, or `most` if more.
-
-    So a row of length √p is √p + 1 long at most. K = I + Σ κ·mmᵀ, so mᵀK⁻¹m ≤ mᵀm/(1 + κ·mᵀm); κ may be 0.
-    """
-    squared = np.maximum(typical * (2.0 * math.sqrt(len(steps)) + 1.0), max(most, 1e-300))
-    more = 1.0 / squared - 1.0 / np.maximum((steps**2).sum(axis=0), squared)
-    vectors, sizes, _ = np.linalg.svd(steps * np.sqrt(more))
-    return np.asarray((vectors / np.hypot(np.pad(sizes, (0, len(steps) - len(sizes))), 1.0)) @ vectors.T)
 
 
 def nearer(terms: Floats, centre: Floats, noise: float) -> tuple[Floats, float]:
@@ -323,6 +343,8 @@ class RoundReleases:
     budget, bits, constant, here
     column : float or None
         The value of the constant next to the rows.
+    reach : float
+        Longer rows, the constant included, count less.
     longest : float
         A norm that few rows exceed, the constant included: the unit of clips.
     private : bool
@@ -332,7 +354,7 @@ class RoundReleases:
     """
 
     shares: Any  # a subclass divides the budget anew by this method, after the first histograms
-    afforded = 0.1  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
+    afforded = 0.05  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
 
     def __init__(
         self,
@@ -348,10 +370,8 @@ class RoundReleases:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
-        self._widths = self._seen = np.zeros(len(public.origin))
-        self.longest, self.private = 1.0, True
+        self.reach, self.longest, self.private = 1.0, 1.0, True
         self.log: list[dict[str, Any]] = []
-        self._rows = self._clipped = sums
         self._counted: list[tuple[float, float]] = []
 
     # ------------------------------------------------------------------ coordinates
@@ -362,35 +382,33 @@ class RoundReleases:
         self.budget = self.budget.reshared(int(not self._fixed), **self.shares(spreads, counted))
         if spreads is None:
             return self._stay()
-        self._widths = widths = np.array([pair[1] - pair[0] if pair else 0.0 for pair in self._public.values])
-        having = counted / np.maximum(np.diagonal(spreads.matrix * widths) ** 2, 1e-300)  # records with the rarer value
-        self._seen = np.maximum(having / (RARE * self.budget.count_noise(-1)), 1.0)
-        self.here = spreads = replace(spreads, matrix=shortened(spreads.matrix * widths, 1.0) @ spreads.matrix)
-        bound = self._norm_bound()
+        root, unit = math.sqrt(len(spreads.centre)), self._largest_noise()
+        self.here, far = self._far_rows(spreads, max(root + 1.0, math.sqrt(self.afforded * counted / unit)))
+        bound = min(root + 1.0, self._public.longest(self.here))
         column = _COUNTING * bound
         gram, noise = self._matrix(0, self._mapped(bound, column).gram(), "gram")
-        here, longer = turned(spreads, gram, noise, constant=column, centred=self.constant)
+        how: dict[str, Any] = {"constant": column, "centred": self.constant, "long": far > bound}
+        self.here, longer = turned(self.here, gram, noise, **how)
         records = max(float(gram[-1, -1]), noise) / column**2
-        unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * len(gram))
-        self.column = _COLUMN if self.constant else None
-        clip = max(bound * longer, math.sqrt(self.afforded * records / unit))
-        self.here = replace(here, matrix=shortened(here.matrix * widths, 1.0, clip**2 - len(widths)) @ here.matrix)
-        far = min(self._public.longest(self.here), _FARTHEST)
-        self._settled(min(clip, far), far)
-        self.longest = math.hypot(min(bound * longer, far), self.column or 0.0)
-        return self._matrix(1, self._clipped.gram(), "gram")
+        farthest = min(self._public.longest(self.here), FARTHEST)
+        most = max(bound * longer, math.sqrt(self.afforded * records / unit))
+        return self._settled(1, min(most, farthest), min(bound * longer, farthest), _COLUMN)
 
     def _stay(self) -> tuple[Floats, float]:
         """Keep the public coordinates: one Gram matrix serves."""
         bound = self._public.longest(self.here)
-        self.column = INTERCEPT_SHARE * bound if self.constant and not self._held else None
-        self._settled(bound, bound)
-        return self._matrix(0, self._clipped.gram(), "gram")
+        return self._settled(0, bound, bound, INTERCEPT_SHARE * bound)
 
-    def _settled(self, bound: float, far: float) -> None:
-        """Keep the records in the present coordinates, clipped to a bound for matrices, and not clipped for terms."""
-        self._clipped, self._rows = self._mapped(bound, self.column), self._mapped(far, self.column)
-        self.longest = math.hypot(bound, self.column or 0.0)
+    def _settled(self, index: int, reach: float, longest: float, column: float) -> tuple[Floats, float]:
+        """Release the Gram matrix in the present coordinates, of rows within a norm."""
+        self.column = column if self.constant and not self._held else None
+        self.reach, self.longest = (math.hypot(each, self.column or 0.0) for each in (reach, longest))
+        return self._matrix(index, self.rows().gram(), "gram")
+
+    def _largest_noise(self) -> float:
+        """Return the largest eigenvalue of the noise of the last Gram matrix, for rows within norm 1."""
+        predictors = len(self.here.centre) + self.constant
+        return self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * predictors)
 
     def _spreads(self) -> tuple[Coordinates | None, float]:
         """Release histograms of all columns; one record is in one bin of each. They tell the number of records too."""
@@ -405,12 +423,13 @@ class RoundReleases:
         released, noise = self._counts(0, values, squared_reach=squared, name="histograms of columns")
         return located(released, noise, public), float(released.sum()) / len(released)
 
-    def _norm_bound(self) -> float:
-        """Release the histogram of the norms of rows in spreads, and choose where the Gram matrix clips them."""
-        far, unit = self._public.longest(self.here), math.sqrt(len(self.here.centre))
-        counts = self._mapped(far, None).value_counts((), norms=[unit * edge for edge in NORM_EDGES])
+    def _far_rows(self, spreads: Coordinates, most: float) -> tuple[Coordinates, Floats]:
+        """Release the histogram of the norms of rows in spreads, and choose how columns with long rows are scaled."""
+        public, unit = self._public, math.sqrt(len(spreads.centre))
+        norms = [unit * edge for edge in NORM_EDGES]
+        counts = self._mapped(public.longest(spreads), None, spreads).value_counts((), norms=norms)
         released, noise = self._counts(1, counts.lengths(), squared_reach=self._replaced, name="histogram of norms")
-        return norm_bound(released, noise, unit=unit, longest=far)
+        return with_far_rows(spreads, released, noise, public, most)
 
     def _mapped(self, bound: float, column: float | None, at: Coordinates | None = None) -> RecordSums:
         """Return the records in coordinates, with rows clipped to a bound."""
@@ -426,19 +445,19 @@ class RoundReleases:
         """Return the largest norm of targets in the present coordinates."""
         return self._public.farthest_target(self.here)
 
-    def short(self, matrix: Floats, typical: float) -> Floats:
-        """Return what leaves no row times `matrix` much longer for a rare value; more if more records have it."""
-        return shortened(matrix[:, : len(self._widths)] @ self.here.matrix * self._widths, typical * self._seen)
+    def rows(self, shape: Any = None) -> RecordSums:
+        """Return the records with their predictors, the constant included; long ones count less.
 
-    def shaped(self, shape: Floats) -> RecordSums:
-        """Return the records with their predictors, the constant included, times a public matrix: no longer apart."""
+        Rows may be multiplied by a public matrix after that.
+        """
         here, column = self.here, self.column
         matrix, shift = here.matrix, -(here.matrix @ here.centre)
         if column is not None:
             matrix, shift = np.vstack([matrix, np.zeros(matrix.shape[1])]), np.append(shift, column)
-        far = float(np.linalg.norm(shape, 2)) * math.hypot(self._public.longest(here), column or 0.0) * (1 + 1e-9)
-        how: dict[str, Any] = {"target": (here.target_centre, here.target_scale), "target_bound": self.farthest_target}
-        return self._sums.in_coordinates(shape @ matrix, shape @ shift, row_norm_bound=far, **how)
+        how: dict[str, Any] = {"row_norm_bound": self.reach, "weighted": True, "shape": shape}
+        if len(here.target_centre):
+            how |= {"target": (here.target_centre, here.target_scale), "target_bound": self.farthest_target}
+        return self._sums.in_coordinates(matrix, shift, **how)
 
     # ------------------------------------------------------------------ one release each
 

@@ -9,8 +9,10 @@ least-squares solution. With Â near Ã,
     hᵤ = gᵤ + Âθᵤ = Âθ* + (A − Â)(θ* − θᵤ) + noise.
 
 So the rounds measure h(θ) = Âθ* + (A − Â)(θ* − θ) at several θ, and all errors are Gaussian with known covariance: the
-error of round u and that of round v have covariance s²/2·⟨θᵤ, θᵥ⟩ + [u = v]·σᵤ². `combined` finds the best weights for
-h(θ*) = Âθ* (universal kriging: they add up to 1). Rounds that were far from θ*, or noisy, count less.
+error of round u and that of round v have covariance s²/2·⟨θᵤ, θᵥ⟩ + [u = v]·σᵤ² + κ²·τᵤτᵥ. Here τ is what clips took,
+which biases all rounds alike by a share κ, and how far rounds are apart tells κ (`biased`). `combined` finds the best
+weights for h(θ*) = Âθ* (universal kriging: they add up to 1). Rounds that were far from θ*, noisy or clipped count
+less.
 
 One measurement wⱼθⱼ + N(0, τ²) is left per eigenvector of Â. With the prior θⱼ ~ N(0, v) the posterior mean is
 a ridge solution, and maximum likelihood chooses v after the release, at no cost. No evidence of a signal, v = 0, leaves
@@ -63,6 +65,8 @@ EIGENVALUE_FLOOR = 0.5  # times s·√(2d), the largest eigenvalue of the noise
 MATRIX_SHARE = 0.5  # times s²/2: the part of the noise of Ã that its eigenvectors do not hold already
 NOISE_SHARE = 0.3  # times σ²: a prior with one variance for all directions shrinks the few with a signal too much
 EVIDENCE = 1.5  # a signal needs this much log-likelihood before a prediction other than the centre is made
+_SHARES: Floats = 0.01 * 2.0 ** (np.arange(15) / 2)  # of what clips took that may be bias,
+_LIKELY = 0.1  # with a prior around this one, e times more or less
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
 EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
@@ -89,16 +93,16 @@ class Round:
         The released sum.
     noise : float
         Standard deviation of its noise, in the coordinates of its terms.
-    bias : float
-        Standard deviation, per entry, of what clipping may have taken; 0 where hardly a term was clipped.
+    taken : float
+        What clipping took, per entry, if all clipped terms pointed the same way.
     own : (predictors, predictors) array, or 1
-        Covariance of the total where noise, or bias, is 1 in the coordinates of its terms.
+        Covariance of the total where noise is 1 in the coordinates of its terms.
     """
 
     theta: Floats
     total: Floats
     noise: float
-    bias: float = 0.0
+    taken: float = 0.0
     own: Any = 1.0
 
 
@@ -173,43 +177,66 @@ def posterior_mean(rounds: Sequence[Round], matrix: Preconditioner) -> Floats:
     measured = np.stack([r.total for r in rounds]) + matrix.apply(theta)
     at = np.eye(theta.shape[1], len(matrix.vectors)) @ matrix.vectors
     sizes = np.array([(at * np.dot(r.own, at)).sum(axis=0) for r in rounds])
-    variances = np.array([[r.noise**2 * NOISE_SHARE + r.bias**2] for r in rounds]) * sizes
-    honest = np.array([[r.noise**2 + r.bias**2] for r in rounds]) * sizes
-    columns = [_one_target(theta[:, :, j], measured[:, :, j], variances, honest, matrix) for j in range(theta.shape[2])]
+    variances = np.array([[r.noise**2] for r in rounds]) * sizes
+    taken = np.array([r.taken for r in rounds]) * np.sqrt(sizes.mean(axis=1))
+    columns = [_one_target(theta[:, :, j], measured[:, :, j], variances, taken, matrix) for j in range(theta.shape[2])]
     return np.stack(columns, axis=1)
 
 
-def combined(theta: Floats, variances: Floats, at: Floats, *, scale: float) -> tuple[Floats, float]:
+def biased(theta: Floats, measured: Floats, variances: Floats, taken: Floats, *, scale: float) -> float:
+    """Return the likeliest share of what clips took that biases all rounds alike, from how far rounds are apart.
+
+    The likelihood is that of contrasts between the rounds, with the covariance of `combined`; shares have a prior.
+
+    >>> at, taken = np.zeros((2, 1)), np.array([40.0, 0.0])
+    >>> [round(biased(at, np.array([[x], [50.0]]), np.ones(2), taken, scale=0.0), 2) for x in (50.0, 30.0)]
+    [0.03, 0.32]
+    """
+    likelihoods = []
+    for share in _SHARES:
+        inverse = np.linalg.inv(scale * theta @ theta.T + np.diag(variances) + share**2 * np.outer(taken, taken))
+        ones = inverse.sum(axis=1)
+        left = inverse - np.outer(ones, ones) / ones.sum()
+        fit = float(np.linalg.slogdet(inverse)[1]) - math.log(ones.sum())
+        apart = float(np.einsum("uj,uv,vj", measured, left, measured))
+        likelihoods.append(measured.shape[1] * fit - apart - math.log(share / _LIKELY) ** 2)
+    return float(_SHARES[int(np.argmax(likelihoods))])
+
+
+def combined(theta: Floats, variances: Floats, bias: Floats, at: Floats, *, scale: float) -> tuple[Floats, float]:
     """Return the weights w of the rounds in the best linear prediction of h at a point, and |Σ wᵤθᵤ − at|².
 
-    Rounds at the rows of ``theta`` have errors of covariance scale·⟨θᵤ, θᵥ⟩ + [u = v]·variancesᵤ. So that of the
-    prediction has the variance scale·|Σ wᵤθᵤ − at|² + Σ wᵤ²·variancesᵤ.
+    Rounds at the rows of ``theta`` have errors of covariance scale·⟨θᵤ, θᵥ⟩ + [u = v]·variancesᵤ + biasᵤ·biasᵥ. So that
+    of the prediction has the variance scale·|Σ wᵤθᵤ − at|² + Σ wᵤ²·variancesᵤ + (Σ wᵤ·biasᵤ)².
 
-    >>> weights, away = combined(np.array([[0.0], [1.0]]), np.array([1.0, 1.0]), np.array([0.0]), scale=0.0)
+    >>> at, one = np.array([[0.0], [1.0]]), np.array([1.0, 1.0])
+    >>> weights, away = combined(at, one, 0.0 * one, np.array([0.0]), scale=0.0)
     >>> weights.tolist(), away
     ([0.5, 0.5], 0.25)
     """
-    covariance, cross = scale * theta @ theta.T + np.diag(variances), scale * theta @ at
+    covariance = scale * theta @ theta.T + np.diag(variances) + np.outer(bias, bias)
+    cross = scale * theta @ at
     ones, own = np.linalg.solve(covariance, np.stack([np.ones(len(theta)), cross], axis=1)).T
     weights = own + (1.0 - own.sum()) / ones.sum() * ones
     return weights, float(((weights @ theta - at) ** 2).sum())
 
 
-def _one_target(theta: Floats, measured: Floats, variances: Floats, honest: Floats, matrix: Preconditioner) -> Floats:
+def _one_target(theta: Floats, measured: Floats, honest: Floats, taken: Floats, matrix: Preconditioner) -> Floats:
     """Find a fixed point: the prediction is made at the solution, and the solution comes from the prediction."""
-    scale = MATRIX_SHARE * matrix.noise**2 / 2
+    scale, variances = MATRIX_SHARE * matrix.noise**2 / 2, NOISE_SHARE * honest
     spread = 1.0 + float(matrix.means @ matrix.means) / len(matrix.means)
+    bias = taken * biased(theta, measured, honest.mean(axis=1), taken, scale=matrix.noise**2 / 2)
     at, loose = theta[-1], 0.0
     for _ in range(_ITERATIONS):
-        weights, away = combined(theta, variances.mean(axis=1), at, scale=scale)
-        z = weights @ measured
-        noise = scale * (away + loose) + weights**2 @ variances
+        weights, away = combined(theta, variances.mean(axis=1), bias, at, scale=scale)
+        z, clipped = weights @ measured, float(weights @ bias) ** 2
+        noise = scale * (away + loose) + weights**2 @ variances + clipped
         slopes = z[:-1] - matrix.means * z[-1] if matrix.constant else z
         rotated = matrix.vectors.T @ slopes
         mean, spread_left = shrunk(rotated, matrix.values, noise * spread)
         # Without a signal, the noise of the matrix counts as far as the rounds were from the centre of the targets.
         off = float(weights @ theta[:, -1]) - z[-1] / matrix.count if matrix.constant else 0.0
-        alone = matrix.noise**2 / 2 * off**2 + weights**2 @ honest
+        alone = matrix.noise**2 / 2 * off**2 + weights**2 @ honest + clipped
         if not evidence(rotated, matrix.values, alone * spread) > EVIDENCE:
             mean = np.zeros_like(mean)
         loose = min(spread_left, 4.0 * float(mean @ mean))
@@ -248,12 +275,6 @@ def tail(histogram: Floats, clip: float) -> float:
     1.0
     """
     return float(np.maximum(_MIDDLES - clip, 0.0) @ np.maximum(histogram, 0.0))
-
-
-def clip_bias(histogram: Floats, clip: float, *, noise: float, entries: int, weight: float) -> float:
-    """Estimate the loss by clipping in a round, beyond its noise; per entry."""
-    taken = weight * tail(histogram, clip)
-    return math.sqrt(NOISE_SHARE * max(taken**2 / entries - noise**2, 0.0))
 
 
 def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:

@@ -162,8 +162,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         origin, target_origin = np.zeros(features), np.zeros(targets)
         values: tuple[tuple[float, float] | None, ...] = (None,) * features
         if schema is None:
-            fixed = (bound, bound, target_bound, origin, target_origin, values, centred)
-            return PublicRanges(*fixed, even=0.5 * bound / math.sqrt(features))
+            return PublicRanges(bound, bound, target_bound, origin, target_origin, values, centred)
         kept = self._kept_columns(schema)
         every = [pair for column in schema.columns.values() for pair in column.two_values()]
         values = (*(every[i] for i in kept), *values[len(kept) :])
