@@ -432,7 +432,7 @@ def long_rows(values: Mapping[str, Floats], noise: float) -> tuple[Floats, Float
     """
     edges, counts, fits = values["norm edges"], values["norms"], []
     for share in _TAILS:
-        start, count, laws, weights = tails(edges[:-1], counts[:-1], noise, share)
+        start, count, laws, weights = tails(edges[:-1], counts[:-1], noise, share, far=True)
         expected = -count * np.diff(laws[:, : 4 * (len(edges) - 1 - start)], append=0.0)
         known = np.tile(np.repeat(np.maximum(counts[: start + 1], 0.0) / 4.0, 4), (len(laws), 1))
         fits.append(np.hstack([known, expected, weights[:, None] / len(_TAILS)]))

@@ -68,11 +68,13 @@ def tail_laws() -> Floats:
     return np.asarray(np.exp(np.maximum(-a * np.expm1(b * np.log(TIMES)) / b, -700.0)))
 
 
-def tails(edges: Floats, counts: Floats, noise: float, share: float = 0.05) -> tuple[int, float, Floats, Floats]:
+def tails(
+    edges: Floats, counts: Floats, noise: float, share: float = 0.05, *, far: bool = False
+) -> tuple[int, float, Floats, Floats]:
     """Fit laws to the tail of a noisy histogram of lengths, whose edges grow by √2: the longest ones hide in the noise.
 
-    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more. There are also laws by
-    which one bin holds more than its neighbours tell: as many as it shows, and as the noise may hide.
+    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more. With `far` there are
+    also laws by which one bin holds more than its neighbours tell: as many as it shows, and as the noise may hide.
 
     Returns
     -------
@@ -104,12 +106,13 @@ def tails(edges: Floats, counts: Floats, noise: float, share: float = 0.05) -> t
         return expected, np.log(whole / len(laws)) - apart.sum(axis=1) / 2.0
 
     expected, fits = fit(laws, 1.0 - _FEW)
-    mean = np.exp(fits - logsumexp(fits))
-    more = np.maximum(seen - mean @ expected - noise, 0.0)[:, None] + noise * _MORE
-    moved = np.minimum(more / count, 1.0)[:, :, None]
-    middle = np.arange(len(TIMES)) < 4 * np.arange(len(seen))[:, None, None] + 2
-    others = ((1.0 - moved) * (mean @ laws) + moved * middle).reshape(-1, len(TIMES))
-    laws, fits = np.vstack([laws, others]), np.append(fits, fit(others, _FEW)[1])
+    if far:
+        mean = np.exp(fits - logsumexp(fits))
+        more = np.maximum(seen - mean @ expected - noise, 0.0)[:, None] + noise * _MORE
+        moved = np.minimum(more / count, 1.0)[:, :, None]
+        middle = np.arange(len(TIMES)) < 4 * np.arange(len(seen))[:, None, None] + 2
+        others = ((1.0 - moved) * (mean @ laws) + moved * middle).reshape(-1, len(TIMES))
+        laws, fits = np.vstack([laws, others]), np.append(fits, fit(others, _FEW)[1])
     return start, count, laws, np.exp(fits - logsumexp(fits))
 
 

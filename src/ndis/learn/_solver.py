@@ -190,7 +190,7 @@ def biased(theta: Floats, measured: Floats, variances: Floats, taken: Floats, *,
 
     >>> at, taken = np.zeros((2, 1)), np.array([40.0, 0.0])
     >>> [round(biased(at, np.array([[x], [50.0]]), np.ones(2), taken, scale=0.0), 2) for x in (50.0, 30.0)]
-    [0.03, 0.32]
+    [0.06, 0.32]
     """
     likelihoods = []
     for share in _SHARES:
