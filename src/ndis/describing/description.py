@@ -16,7 +16,7 @@ from sklearn.isotonic import isotonic_regression
 from ndis._validate import Adjacency, Floats, as_adjacency, as_probability, require
 from ndis.data.opening import open_for
 from ndis.data.schema import Boolean, Date, Schema
-from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, long_rows, reach
+from ndis.describing.release import COUNT_WEIGHT, Contents, Releases, bins_away, column_shares, long_rows
 from ndis.describing.statistics import NoisyMoments, paired, quantile_of, ratio
 from ndis.describing.tables import StatisticTable, report
 from ndis.ledger import pay
@@ -405,21 +405,19 @@ class Description:
         (bound, constant, weight), D = self.values["matrix"].tolist(), len(self.plan.numbers)
         plain = NoisyMoments.of(self.values["gram"], noise=self._noise["gram"], constant=constant)
         squares, rows, chances = long_rows(self.values, self._noise["norms"])
-        # A clipped row loses what is beyond the bound. The columns share its square by how far their ranges go.
+        # A clipped row loses what is beyond the bound, each column its share.
         spread, beyond = self.values["spread"], np.maximum(squares - bound**2, 0.0)
-        farthest = np.minimum(squares[:, None], reach(self.values) ** 2)
-        shares = farthest / farthest.sum(axis=1, keepdims=True)
+        own = column_shares(self.values, squares, self._noise)
         # The last law has no weight, and loses nothing.
-        lost = np.pad((rows * beyond) @ shares, ((0, 1), (0, len(plain.mean) - D)))
+        lost = np.pad((rows * beyond) @ own, ((0, 1), (0, len(plain.mean) - D)))
         variances = np.append(self.values["variances"][0] / spread**2, np.diagonal(plain.covariance)[D:]).clip(1e-3)
         apart = np.where([isinstance(one, Boolean) for one in self.plan.numbers.values()], 2.0 / spread, 0.0)
         apart = np.append(apart, np.full(len(variances) - D, weight))
         # Rows that are longer than normal ones make the kurtosis, each column by its share.
-        long = np.minimum(squares, bound**2)[:, None] * shares * (squares > 4.0 * D)[:, None]
+        long = np.minimum(squares, bound**2)[:, None] * own * (squares > 4.0 * D)[:, None]
         excess = np.pad((chances @ rows) @ long**2 / (2.0 * plain.records), (0, len(variances) - D))
         if self.plan.quantiles:  # the histogram of a number tells its fourth moment, if its range is not too wide
-            ends = np.pad(self.values["edges"], ((0, 0), (1, 1)), constant_values=(-1.0, 1.0))
-            fourth = (((ends[:, 1:] + ends[:, :-1]) / 2.0 - self.values["centre"][:, None]) / spread[:, None]) ** 4
+            fourth = bins_away(self.values) ** 2
             unit = plain.records * variances[:D] ** 2
             kurtosis = (self.values["quantiles"] * fourth).sum(axis=1) / unit - 3.0
             error = self._noise["quantiles"] * np.linalg.norm(fourth, axis=1) / unit

@@ -50,7 +50,10 @@ _LEAST_SPREAD = 2.0**-10  # in half ranges: a column is not stretched further
 _MOST_CELLS = 1 << 20  # a grouping has no more
 _CELLS = 1000  # a grouping by default has at most this many cells
 _IN_MATRIX = 64  # a category with more values stays out of the Gram matrix
-_WINDOW = 6.0  # spreads around the centre that the window of a number holds, at least
+_WINDOWS: Floats = 6.0 * 2.0 ** (np.arange(12) / 4)  # spreads around the centre that the window of a number may hold
+_OUTSIDE = 0.25  # what lies outside is expected to be less than this share of the error of a sum of all records
+_LONG = 9.0  # squared spreads beyond which bins tell which columns are long
+_UNSEEN = 0.2  # the noise of what these bins tell counts for a column by this factor
 _TAILS = (0.05, 0.0)  # shares of the longest rows to which laws are fitted, or as few as the noise allows
 _LEAST_SHARE = 1e-6  # a part that is released has at least this share of the squared shift
 Codes = dict[str, NDArray[np.intp]]
@@ -300,12 +303,21 @@ class Releases:
     def _window(self) -> Floats:
         """Return middle and half width of the interval to which a number of a group is clipped.
 
-        It holds six spreads on either side, and all bins of the histogram that surely hold records. Without a
-        histogram it grows with the number of records. A window that saves little is the whole range.
+        It holds six spreads on either side, or so many that little is expected outside by the laws of long rows, and
+        all bins of the histogram that surely hold records. Without a histogram it grows with the number of records. A
+        window that saves little is the whole range.
         """
-        wide = _WINDOW
-        if not self._plan.quantiles:
-            wide = max(wide, math.sqrt(max(float(self.values["sums 0"][0, 0]), 1.0)) / 20.0)
+        numbers, records = len(self._plan.numbers), max(float(self.values["sums 0"][0, 0]), 1.0)
+        wide = np.full(numbers, _WINDOWS[0] if self._plan.quantiles else max(_WINDOWS[0], math.sqrt(records) / 20.0))
+        if self._plan.matrix and len(self._plan.groupings) > 1:
+            squares, rows, chances = long_rows(self.values, self.noise["norms"])
+            own = squares[:, None] * column_shares(self.values, squares, self.noise)
+            away = np.minimum(np.sqrt(own), reach(self.values))
+            outside = np.maximum(away - _WINDOWS[:, None, None], 0.0)
+            bound = squared_reach("sums", numbers, self._budget.adjacency)
+            error = np.hypot(_WINDOWS * self._budget.count_noise(1, squared_reach=bound), math.sqrt(records))
+            little = np.einsum("r,wrj->wj", chances @ rows, outside) <= _OUTSIDE * error[:, None]
+            wide = np.maximum(wide, _WINDOWS[np.where(little.any(axis=0), little.argmax(axis=0), -1)])
         low, high = (self.values["centre"] + side * wide * self.values["spread"] for side in (-1, 1))
         for i, counts in enumerate(self.values.get("quantiles", ())):
             held = np.flatnonzero(counts > _CLEAR * self.noise["quantiles"])
@@ -417,6 +429,30 @@ def _edges(centre: float, spread: float, bins: int) -> Floats:
 def reach(values: Mapping[str, Floats]) -> Floats:
     """Return how many spreads the farther end of the range of every number is away from its centre."""
     return np.asarray((1.0 + np.abs(values["centre"])) / values["spread"])
+
+
+def bins_away(values: Mapping[str, Floats]) -> Floats:
+    """Return the squared distances of the bins of every number from its centre, in spreads."""
+    ends = np.pad(values["edges"], ((0, 0), (1, 1)), constant_values=(-1.0, 1.0))
+    middles = (ends[:, 1:] + ends[:, :-1]) / 2.0
+    return np.asarray(((middles - values["centre"][:, None]) / values["spread"][:, None]) ** 2)
+
+
+def column_shares(values: Mapping[str, Floats], squares: Floats, noise: Mapping[str, float]) -> Floats:
+    """Return which share of rows of these squared norms each number has: by its range, and by its histogram.
+
+    >>> values = {"centre": np.zeros(2), "spread": np.array([0.1, 0.1]), "edges": np.array([[-0.5, 0.5], [-0.5, 0.5]])}
+    >>> values["quantiles"] = np.array([[100.0, 800.0, 100.0], [0.0, 1000.0, 0.0]])  # one number is seldom far away
+    >>> column_shares(values, np.array([4.0]), {"quantiles": 10.0}).round(2).tolist()
+    [[0.99, 0.01]]
+    """
+    own = np.minimum(squares[:, None], reach(values) ** 2)
+    if "quantiles" in values:
+        away = bins_away(values)
+        away[away < _LONG] = 0.0
+        unseen = _UNSEEN * noise["quantiles"] * np.linalg.norm(away, axis=1)
+        own = own * (np.maximum((values["quantiles"] * away).sum(axis=1), 0.0) + unseen + 1e-9)
+    return np.asarray(own / own.sum(axis=1, keepdims=True))
 
 
 def long_rows(values: Mapping[str, Floats], noise: float) -> tuple[Floats, Floats, Floats]:

@@ -36,6 +36,9 @@ _NUMBER_ENDS = np.array([-np.inf, 0.0, -np.inf]), np.array([1.0, np.inf, np.inf]
 _CLASS = ("accuracy", "AUC", "observed less predicted share")
 _CLASS_ENDS = np.array([0.0, 0.0, -1.0]), np.ones(3)
 _UNKNOWN = np.full(3, np.nan), np.full(3, np.inf)
+_HIDDEN = (
+    "unknown: the noise hides how many records there are, or of one class; hold more back, or take a larger epsilon"
+)
 _BINS = 32  # per class, of predicted probabilities
 _BITS = 15  # a sum lies on the grid 2⁻¹⁵
 _FILTERED = ("polars", "pyarrow")  # they take rows by a method
@@ -175,7 +178,7 @@ def score_privately(
 def _table(scores: tuple[Floats, Floats], classes: bool, level: float, receipt: Receipt) -> StatisticTable:
     """Return released scores with their errors as a table."""
     names, ends = (_CLASS, _CLASS_ENDS) if classes else (_NUMBER, _NUMBER_ENDS)
-    index, notes = [(name,) for name in names], [receipt.words]
+    index, notes = [(name,) for name in names], [receipt.words, *[_HIDDEN] * (not np.isfinite(scores[1]).all())]
     return StatisticTable.normal("Scores", ("name",), index, scores, level, notes, ends, receipt=receipt)
 
 
@@ -219,7 +222,7 @@ def _class_scores(values: Floats, noise: float, fitted: LinearModel) -> tuple[Fl
     """Take three averages over bins: of what is right, of the area under the curve, and of class less probability."""
     zeros, ones = values[:_BINS], values[_BINS:]
     records, whole = float(values.sum()), noise * math.sqrt(2 * _BINS)
-    if not (zeros.sum() > 2.0 * whole and ones.sum() > 2.0 * whole):
+    if not records > 2.0 * whole:
         return _UNKNOWN
     middles = (np.arange(_BINS) + 0.5) / _BINS
     rows = []
@@ -227,6 +230,8 @@ def _class_scores(values: Floats, noise: float, fitted: LinearModel) -> tuple[Fl
         value = float(each @ values) / records
         error = noise**2 * float((each - value) @ (each - value)) + max(float((each - value) ** 2 @ values), 0.0)
         rows.append((value, math.sqrt(error) / records))
+    if not min(zeros.sum(), ones.sum()) > 2.0 * whole:
+        return tuple(np.array([rows[0], (math.nan, math.inf), rows[1]]).T)
     below, above = np.cumsum(zeros) - zeros / 2, ones.sum() - np.cumsum(ones) + ones / 2
     area = float(ones @ below) / float(ones.sum() * zeros.sum())
     left, other = below / zeros.sum() - area, above / ones.sum() - area  # slopes of the area, times the class sizes
