@@ -17,7 +17,8 @@ with fits of `PrivateLinearRegression` with the same budget and columns instead.
 this table, which only the data know. And it counts for a slope on one number how often Fieller's interval is unbounded
 that knows the law of the noise and needs no sampling error.
 
-Rooms and meters were written when all other constants were fixed; they, rare and skewed are drawn if they are named.
+Rooms and meters were written when all other constants were fixed; they, gains, visits, rare and skewed are drawn if
+they are named.
 """
 
 from __future__ import annotations
@@ -135,6 +136,24 @@ def skewed(n: int, rng: np.random.Generator) -> Rows:
     return {"size": np.clip(rng.lognormal(0, 1.5, n), 0, 500)}
 
 
+def gains(n: int, rng: np.random.Generator) -> Rows:
+    """People, few of whom have gains of capital, with a long tail; taxes follow from them."""
+    age = np.clip(17 + rng.gamma(3.2, 7, n), 17, 90).round()
+    hours = np.clip(rng.normal(40, 12, n), 1, 99).round()
+    gain = np.where(rng.random(n) < 0.083, np.clip(rng.lognormal(8.6, 1.0, n), 100, 99_999), 0).round()
+    tax = np.clip(0.1 * gain + 40 * hours + 30 * age * rng.lognormal(0, 0.4, n) + rng.normal(0, 400, n), 0, 30_000)
+    return {"age": age, "hours": hours, "gain": gain, "sex": rng.choice(["F", "M"], n, p=[0.33, 0.67]), "tax": tax}
+
+
+def visits(n: int, rng: np.random.Generator) -> Rows:
+    """Visits to a doctor, which most people never make, and their costs."""
+    count = np.where(rng.random(n) < 0.7, 0, rng.negative_binomial(1, 0.25, n)).clip(0, 60).astype(float)
+    distance, insured = np.clip(rng.lognormal(1.5, 0.9, n), 0, 200), rng.random(n) < 0.04
+    cost = np.clip(50 + 120 * count + 2 * distance + 400 * insured + rng.gamma(1, 80, n), 0, 20_000)
+    kind = rng.choice(["a", "b", "c"], n, p=[0.7, 0.28, 0.02])
+    return {"visits": count, "distance": distance, "insured": insured, "cost": cost, "kind": kind}
+
+
 TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]]] = {
     "patients": (
         patients, 8_000,
@@ -166,6 +185,15 @@ TABLES: dict[str, tuple[Callable[..., Rows], int, dict[str, Any], str, list[str]
         {"use": (0, 400), "area": (10, 1_000), "grade": (0, 3), "bill": (0, 2_000),
          "kind": ["flat", "house", "shop", "farm", "mill"]},
         "bill", ["use", "area"],
+    ),
+    "gains": (
+        gains, 30_000, {"age": (17, 90), "hours": (1, 99), "gain": (0, 99_999), "sex": ["F", "M"], "tax": (0, 30_000)},
+        "tax", ["age", "gain"],
+    ),
+    "visits": (
+        visits, 6_000,
+        {"visits": (0, 60), "distance": (0, 200), "insured": bool, "cost": (0, 20_000), "kind": ["a", "b", "c"]},
+        "cost", ["visits", "distance"],
     ),
     "rare": (rare, 10_000, {"size": (-50, 50)}, "size", []),
     "skewed": (skewed, 3_000, {"size": (0, 500)}, "size", []),

@@ -169,7 +169,9 @@ def _printed(line: str) -> list[Any]:
     return [done.returncode, done.stdout, done.stderr]
 
 
-def compute(jobs: int, only: str | None, at: dict[str, float | None], seeds: Sequence[int] = SEEDS) -> dict[str, Any]:
+def compute(
+    jobs: int, only: str | None, at: dict[str, float | None], seeds: Sequence[int] = SEEDS
+) -> dict[str, Any]:
     """Compute all parts, or one of them, or some seeds of the sweep."""
     found: dict[str, Any] = {}
     with multiprocessing.get_context("fork").Pool(jobs) as pool:

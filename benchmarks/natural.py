@@ -175,6 +175,38 @@ def rare_clinic(n: int, r: Random, *, share: float, spread: float, clinics: int)
     return pd.DataFrame(frame).assign(life=np.clip(life, -150, 250))
 
 
+def spikes(n: int, r: Random, *, share: float, far: float, sigma: float) -> pd.DataFrame:
+    """Make a score with a number that is zero for most, and far away for a share of the records."""
+    age, some = r.uniform(18, 95, n).round(), r.random(n) < share
+    gain = np.where(some, np.clip(r.lognormal(0, sigma, n) * far, 0, 100), 0.0)
+    y = 40 + 0.1 * (age - 18) + 10 * gain / far + 5 * r.normal(0, 1, n)
+    return pd.DataFrame({"age": age, "gain": gain, "y": np.clip(y, -100, 300)})
+
+
+def taxes(n: int, r: Random) -> pd.DataFrame:
+    """Make taxes of people: gains of capital that one in twelve has, with a long tail."""
+    age, hours = np.clip(17 + r.gamma(3.2, 7, n), 17, 90).round(), np.clip(r.normal(40, 12, n), 1, 99).round()
+    gain = np.where(r.random(n) < 0.083, np.clip(r.lognormal(8.6, 0.9, n), 100, 99_999), 0.0).round()
+    tax = 0.12 * gain + 60 * hours + 25 * age + r.normal(0, 1, n) * (400 + 0.03 * gain)
+    frame = {"age": age, "hours": hours, "gain": gain, "male": r.random(n) < 0.67}
+    return pd.DataFrame(frame).assign(tax=np.clip(tax, 0, 50_000))
+
+
+def visits(n: int, r: Random) -> pd.DataFrame:
+    """Make costs of visits to a doctor, which most people never make, and of a distance with a tail."""
+    count = np.where(r.random(n) < 0.7, 0, r.negative_binomial(1, 0.25, n)).clip(0, 60).astype(float)
+    distance, insured = np.clip(r.lognormal(1.5, 0.8, n), 0, 200).round(1), r.random(n) < 0.06
+    cost = 80 + 120 * count + 2 * distance - 50 * insured + (60 + 40 * np.sqrt(count)) * r.standard_t(5, n)
+    frame = {"visits": count, "distance": distance, "insured": insured}
+    return pd.DataFrame(frame).assign(cost=np.clip(cost, -500, 20_000))
+
+
+def spiked(share: float, far: float, sigma: float) -> NaturalTable:
+    """Return a table with a number that few records have."""
+    made = partial(spikes, share=share, far=far, sigma=sigma)
+    return NaturalTable(made, {"age": (18, 95), "gain": (0, 100)}, ("y", -100, 300))
+
+
 def rare(share: float, spread: float = 1.0, clinics: int = 0) -> NaturalTable:
     """Return a table with a rare yes, or with a tiny clinic of several, whose errors spread more by a factor."""
     if not clinics:
@@ -208,6 +240,10 @@ PUPILS = NaturalTable(
     pupils, {"hours": (0, 40), "school": ["state", "church", "other"], "tutor": bool}, ("score", 0, 150)
 )
 CLAIMS = NaturalTable(claims, {"experience": (0, 60), "power": (0, 600), "trade": bool}, ("claim", 0, 20_000))
+TAXES = NaturalTable(
+    taxes, {"age": (17, 90), "hours": (1, 99), "gain": (0, 99_999), "male": bool}, ("tax", 0, 50_000)
+)
+VISITS = NaturalTable(visits, {"visits": (0, 60), "distance": (0, 200), "insured": bool}, ("cost", -500, 20_000))
 TABLES: dict[str, tuple[NaturalTable, int]] = {
     "patients": (PATIENTS, 8000), "patients-2k": (PATIENTS, 2000), "trips": (TRIPS, 300_000),
     "costs-2k": (COSTS, 2000), "costs-20k": (COSTS, 20_000), "costs-200k": (COSTS, 200_000),
@@ -215,6 +251,9 @@ TABLES: dict[str, tuple[NaturalTable, int]] = {
     "wages": (WAGES, 25_000), "houses*": (HOUSES, 20_000), "energy*": (ENERGY, 10_000),
     "pupils-2k+": (PUPILS, 2000), "pupils-20k+": (PUPILS, 20_000),
     "claims-2k+": (CLAIMS, 2000), "claims-20k+": (CLAIMS, 20_000),
+    "spikes-5k": (spiked(0.05, 20.0, 0.5), 5000), "spikes-20k": (spiked(0.01, 30.0, 0.3), 20_000),
+    "spikes-50k": (spiked(0.005, 50.0, 0.3), 50_000),
+    "taxes-30k+": (TAXES, 30_000), "taxes-5k+": (TAXES, 5000), "visits-6k+": (VISITS, 6000),
     "rare-yes": (rare(0.01), 20_000), "rare-yes-2k": (rare(0.05), 2000), "rare-yes-40": (rare(0.002), 20_000),
     "rare-yes-loud": (rare(0.01, 3.0), 20_000), "rare-yes-200k": (rare(0.002), 200_000),
     "rare-clinic": (rare(0.01, 1.0, 5), 20_000), "rare-clinic-2k": (rare(0.05, 1.0, 5), 2000),

@@ -97,6 +97,23 @@ def visits(start: float) -> OddsTable:
     return OddsTable(make, {"age": (18, 100), "smoker": bool, "stay": (0, 60)}, slopes, start - 1.45)
 
 
+def spikes(share: float, far: float, sigma: float, effect: float) -> OddsTable:
+    """Return a table with a number that is zero for most, and far away for a share of the records."""
+
+    def make(n: int, r: Random) -> dict[str, Any]:
+        some = r.random(n) < share
+        gain = np.where(some, np.clip(r.lognormal(0, sigma, n) * far, 0, 100), 0.0)
+        return {"age": r.uniform(18, 95, n).round(), "gain": gain}
+
+    return OddsTable(make, {"age": (18, 95), "gain": (0, 100)}, {"age": 0.02, "gain": effect / far}, -2.12)
+
+
+def fines(n: int, r: Random) -> dict[str, Any]:
+    """Make drivers: fines that one in six has, some of them many, years of driving, and a second car."""
+    count = np.where(r.random(n) < 0.16, 1 + r.negative_binomial(1, 0.4, n), 0).clip(0, 40).astype(float)
+    return {"fines": count, "years": np.clip(r.normal(20, 12, n), 0, 70).round(), "second": r.random(n) < 0.2}
+
+
 def incomes(n: int, r: Random) -> dict[str, Any]:
     """Make incomes with a long tail, and a yes that 4 % have."""
     income = np.clip(r.lognormal(10.3, 0.9, n), 0, 1e6).round()
@@ -149,12 +166,18 @@ VOTES = OddsTable(
 INCOMES = OddsTable(
     incomes, {"income": (0, 1e6), "former": bool, "age": (18, 90)}, {"income": 8e-6, "former": 0.9, "age": -0.03}, 0.19
 )
+FINES = OddsTable(
+    fines, {"fines": (0, 40), "years": (0, 70), "second": bool},
+    {"fines": 0.25, "years": -0.02, "second": 0.3}, -1.5,
+)  # fmt: skip
 TABLES: dict[str, tuple[OddsTable, int]] = {
     "rare-yes": (rare_yes(0.01, -1.0, 1.0), 20_000), "rare-yes-2k": (rare_yes(0.05, -1.0, 1.0), 2000),
     "rare-yes-strong": (rare_yes(0.01, -2.5, 2.0), 20_000),
     "rare-clinic": (rare_clinic(0.01, 4), 20_000), "rare-clinic-3k": (rare_clinic(0.06, 4), 3000),
     "target-2%": (visits(-4.2), 20_000), "target-8%": (visits(-2.8), 8000), "target-43%": (visits(-0.45), 8000),
     "incomes": (INCOMES, 15_000),
+    "spikes-5k": (spikes(0.15, 15.0, 0.7, 0.7), 5000), "spikes-20k": (spikes(0.03, 20.0, 0.5, 1.0), 20_000),
+    "spikes-50k": (spikes(0.005, 50.0, 0.3, 1.5), 50_000), "fines-8k+": (FINES, 8000), "fines-25k+": (FINES, 25_000),
     "loans+": (LOANS, 12_000), "churn+": (CHURN, 5000), "alarms+": (ALARMS, 30_000), "votes+": (VOTES, 2500),
 }  # fmt: skip
 

@@ -25,9 +25,7 @@ SHARES = (1, 10, 100)  # the whole of a setting, a tenth, a hundredth
 
 def main() -> None:
     """Print one line per setting and share."""
-    print(
-        f"{'rate':>9}{'steps':>8}{'noise':>7}{'delta':>9}{'epsilon':>15}{'s':>7}{'certified':>15}{'s':>7}{'excess':>10}"
-    )
+    print(f"{'rate':>9}{'steps':>8}{'noise':>7}{'delta':>9}{'epsilon':>15}{'s':>7}{'certified':>15}{'s':>7}{'excess':>10}")
     worst = slowest = 0.0
     for share in SHARES:
         for rate, steps, noise, delta in SETTINGS:

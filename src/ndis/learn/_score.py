@@ -36,9 +36,7 @@ _NUMBER_ENDS = np.array([-np.inf, 0.0, -np.inf]), np.array([1.0, np.inf, np.inf]
 _CLASS = ("accuracy", "AUC", "observed less predicted share")
 _CLASS_ENDS = np.array([0.0, 0.0, -1.0]), np.ones(3)
 _UNKNOWN = np.full(3, np.nan), np.full(3, np.inf)
-_HIDDEN = (
-    "unknown: the noise hides how many records there are, or of one class; hold more back, or take a larger epsilon"
-)
+_HIDDEN = "unknown: the noise hides how many records there are, or of one class; more of them or a larger epsilon help"
 _BINS = 32  # per class, of predicted probabilities
 _BITS = 15  # a sum lies on the grid 2⁻¹⁵
 _FILTERED = ("polars", "pyarrow")  # they take rows by a method
