@@ -300,7 +300,8 @@ FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # 
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _BIASED = 0.2  # the square of what the last clip may take, over the variance by noise and sampling, at most
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
-_TAIL = 0.02  # laws are fitted to this share of the terms: long rows of a column may be a bump of the tail
+_TAIL = 0.05  # laws are fitted to this share of the terms,
+_RARE = 0.5  # and to at most so much of the share of records that are far away, which make a bump of the tail
 
 
 class LastClips(NamedTuple):
@@ -324,23 +325,23 @@ class LastClips(NamedTuple):
 
 
 def last_clips(
-    histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, farthest: float = 16.0
-) -> LastClips:
+    histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, farthest: float = 16.0,
+    tail: float = 0.05,
+) -> LastClips:  # fmt: skip
     """Choose the clips of the last round from a fine histogram of the lengths ℓ of terms.
 
     The longest terms are few, and the noise hides them. So laws are fitted to the number of long terms, and weighted by
-    their likelihood. They begin at the longest 2 % of all, or where the noise does, and a few terms may be far away,
-    but none beyond `farthest`. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and
-    intervals count the mean square of this as variance. If they point either way it takes nothing, and 95 % intervals
-    cover 97 % if 1.2 times the variance is counted. So the clip is the best one of those for which at most a fifth is
-    counted.
+    their likelihood. They begin at the longest `tail` of all, or where the noise does, and end at `farthest`. The clip
+    takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count the mean square of this as
+    variance. If they point either way it takes nothing, and 95 % intervals cover 97 % if 1.2 times the variance is
+    counted. So the clip is the best one of those for which at most a fifth is counted.
 
     >>> lengths = np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)]
     >>> found = last_clips(lengths, 5.0, entries=4, shift=0.15, square_noise=20.0)
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, _TAIL)
+    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, tail)
     edge, known = FINE_EDGES[start], np.maximum(histogram[: start + 1], 0.0)
     lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= max(farthest, 2.0 * edge)]
 
@@ -436,7 +437,8 @@ class LinearReleases(RoundReleases):
         residual = self.farthest_target + self.reach * float(np.linalg.norm(theta))
         farthest = float(np.linalg.norm(shape, 2)) * self.reach * residual / unit
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
-        c = last_clips(histogram, noise, entries=theta.size, farthest=min(farthest, _FARTHEST), **how)
+        how |= {"farthest": min(farthest, _FARTHEST), "tail": min(_TAIL, _RARE / (1.0 + self.far**2))}
+        c = last_clips(histogram, noise, entries=theta.size, **how)
         return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown))
 
     def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:

@@ -348,6 +348,8 @@ class RoundReleases:
         Longer rows, the constant included, count less.
     longest : float
         A norm that few rows exceed, the constant included: the unit of clips.
+    far : float
+        How many spreads the farthest records of a column are away.
     private : bool
         False if a draw came from a seed.
     log : list
@@ -371,7 +373,7 @@ class RoundReleases:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
-        self.reach, self.longest, self.private = 1.0, 1.0, True
+        self.reach, self.longest, self.far, self.private = 1.0, 1.0, 0.0, True
         self.log: list[dict[str, Any]] = []
         self._counted: list[tuple[float, float]] = []
 
@@ -385,7 +387,7 @@ class RoundReleases:
             return self._stay()
         root, unit = math.sqrt(len(spreads.centre)), self._largest_noise()
         self.here, far = self._far_rows(spreads, max(root + 1.0, math.sqrt(self.afforded * counted / unit)))
-        bound = min(root + 1.0, self._public.longest(self.here))
+        bound, self.far = min(root + 1.0, self._public.longest(self.here)), float(far.max())
         column = _COUNTING * bound
         gram, noise = self._matrix(0, self._mapped(bound, column).gram(), "gram")
         how: dict[str, Any] = {"constant": column, "centred": self.constant, "long": far > bound}
