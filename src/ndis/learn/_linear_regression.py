@@ -300,8 +300,9 @@ FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # 
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _BIASED = 0.2  # the square of what the last clip may take, over the variance by noise and sampling, at most
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
-_TAIL = 0.05  # laws are fitted to this share of the terms,
-_RARE = 0.5  # and to at most so much of the share of records that are far away, which make a bump of the tail
+_TAIL = 0.05  # laws are fitted to this share of the terms; those of rare records make a bump of the tail
+_ALONG = 3.0  # times the entries: how much more counts what the clip of Σ ttᵀ takes from rare records
+_ABOVE = 0.5  # a diagonal entry of Σ ttᵀ is above that of equal variances by what exceeds its noise times this
 
 
 class LastClips(NamedTuple):
@@ -326,22 +327,24 @@ class LastClips(NamedTuple):
 
 def last_clips(
     histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, farthest: float = 16.0,
-    tail: float = 0.05,
+    rare: float = 1.0,
 ) -> LastClips:  # fmt: skip
     """Choose the clips of the last round from a fine histogram of the lengths ℓ of terms.
 
     The longest terms are few, and the noise hides them. So laws are fitted to the number of long terms, and weighted by
-    their likelihood. They begin at the longest `tail` of all, or where the noise does, and end at `farthest`. The clip
-    takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count the mean square of this as
-    variance. If they point either way it takes nothing, and 95 % intervals cover 97 % if 1.2 times the variance is
-    counted. So the clip is the best one of those for which at most a fifth is counted.
+    their likelihood. They begin at the longest 5 % of all, beyond half of the `rare` records that are far away, or
+    where the noise does, and end at `farthest`. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same
+    way, and intervals count the mean square of this as variance. If they point either way it takes nothing, and 95 %
+    intervals cover 97 % if 1.2 times the variance is counted. So the clip is the best one of those for which at most a
+    fifth is counted. The noise of Σ ttᵀ changes coverage by its square, and what its clip takes by itself: their sum is
+    the least. What it takes from rare records counts more, because it is taken along one direction.
 
     >>> lengths = np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)]
     >>> found = last_clips(lengths, 5.0, entries=4, shift=0.15, square_noise=20.0)
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, tail)
+    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, min(_TAIL, rare / 2.0))
     edge, known = FINE_EDGES[start], np.maximum(histogram[: start + 1], 0.0)
     lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= max(farthest, 2.0 * edge)]
 
@@ -358,7 +361,8 @@ def last_clips(
     sampled = float(known @ lengths**2) + count * edge**2
     little = taken <= _BIASED * (own + sampled)
     best = int(np.argmin(np.where(little, own + taken, np.inf))) if little.any() else len(solver.CLIPS) - 1
-    cost = (entries * square_noise * solver.CLIPS**2 / sampled) ** 2 + lost / sampled
+    along = _ALONG * entries if rare < 2.0 * _TAIL else 1.0
+    cost = (entries * square_noise * solver.CLIPS**2 / sampled) ** 2 + along * lost / sampled
     squares = min(int(np.argmin(cost)), best)
     whole = float(lost[0]) + float(solver.CLIPS[0]) ** 2 * (float(known.sum()) + count)
     grown = (whole - float(lost[best])) / (whole - float(lost[squares]))
@@ -383,16 +387,20 @@ class LastRound(NamedTuple):
     def meat(self, terms: Floats, noise: float, gram: Floats) -> dict[str, Any]:
         """Return the released Σ ttᵀ in the present coordinates, its noise, and what clipping adds, as a share of it.
 
-        A noisy matrix is brought nearer to that of errors of equal variance. The clip takes Σ wᵢuᵢ from the sum, with
-        lengths wᵢ and directions uᵢ, and (Σ wᵢuᵢ)(Σ wᵢuᵢ)ᵀ ≤ Σ wᵢ·Σ wᵢuᵢuᵢᵀ. The directions of long terms are taken to
-        be those of all terms, so it is at most (Σ wᵢ)² times Σ ttᵀ/Σ‖t‖².
+        A noisy matrix is brought nearer to that of errors of equal variance, but no entry of its diagonal that is
+        above. The clip takes Σ wᵢuᵢ from the sum, with lengths wᵢ and directions uᵢ, and
+        (Σ wᵢuᵢ)(Σ wᵢuᵢ)ᵀ ≤ Σ wᵢ·Σ wᵢuᵢuᵢᵀ. The directions of long terms are taken to be those of all terms, so it is at
+        most (Σ wᵢ)² times Σ ttᵀ/Σ‖t‖².
         """
         shape = np.linalg.inv(self.inverse)
         equal, least = shape @ gram @ shape.T, noise * math.sqrt(len(gram))
         size = [max(float(np.trace(each)), least) for each in terms]
         whole = max(float(np.trace(equal)), least)
-        near = [nearer(each, n / whole * equal, noise)[0] for each, n in zip(terms, size, strict=True)]
-        grown = [self.clips.grown * self.inverse @ each @ self.inverse.T for each in near]
+        grown = []
+        for each, n in zip(terms, size, strict=True):
+            near = nearer(each, n / whole * equal, noise)[0]
+            above = np.maximum(np.diagonal(each) - np.diagonal(near) - _ABOVE * noise, 0.0)
+            grown.append(self.clips.grown * self.inverse @ (near + np.diag(above)) @ self.inverse.T)
         wide = noise * self.clips.grown * float((self.inverse**2).sum()) / len(gram)
         return {"terms": np.stack(grown), "term_noise": wide, "bias": self.clips.taken / sum(size) / self.clips.grown}
 
@@ -437,7 +445,7 @@ class LinearReleases(RoundReleases):
         residual = self.farthest_target + self.reach * float(np.linalg.norm(theta))
         farthest = float(np.linalg.norm(shape, 2)) * self.reach * residual / unit
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
-        how |= {"farthest": min(farthest, _FARTHEST), "tail": min(_TAIL, _RARE / (1.0 + self.far**2))}
+        how |= {"farthest": min(farthest, _FARTHEST), "rare": 1.0 / (1.0 + self.far**2)}
         c = last_clips(histogram, noise, entries=theta.size, **how)
         return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown))
 
