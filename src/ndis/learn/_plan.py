@@ -78,16 +78,19 @@ def plan_regression(
     unit = budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * predictors)
     reach = max(math.sqrt(predictors - 1) + 1.0, math.sqrt(RoundReleases.afforded * count / unit))
     hidden = _HIDDEN * unit * (reach**2 + 1.0)
-    noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors))
     bin_noise = budget.count_noise(0, squared_reach=predictors * (1 if adjacency == "add-remove" else 2))
+    # The share of the rarer of two values, and how many spreads it is away.
+    rarer = {label: (1.0 - math.sqrt(max(1.0 - 4.0 * s**2, 0.0))) / 2.0 for label, (s, two) in scales.items() if two}
+    far = {label: (1.0 - share) / scales[label][0] for label, share in rarer.items()}
+    longest = min(max(far.values(), default=1.0), reach)
+    noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors + max(longest**2 - 1.0, 0.0)))
 
-    def error(spread: float, two: bool) -> float:
+    def error(label: str) -> float:
         """Return the error of a column. A rare value is within the reach, so the noise along its column is larger."""
-        having = (1.0 - math.sqrt(max(1.0 - 4.0 * spread**2, 0.0))) / 2.0  # the share of the rarer of two values
-        longer = max((1.0 - having) / spread / reach, 1.0) if two else 1.0
-        if count < hidden * longer**2 or (two and count * having < bin_noise):
+        longer = max(far.get(label, 1.0) / reach, 1.0)
+        if count < hidden * longer**2 or count * rarer.get(label, 1.0) < bin_noise:
             return math.inf
         kept = 1.0 - (hidden / _HIDDEN / count) ** 2 / 4  # what the noise of the matrix adds to errors, as in intervals
-        return math.sqrt((count + (longer * noise) ** 2) / kept) / count / spread
+        return math.sqrt((count + (longer * noise) ** 2) / kept) / count / scales[label][0]
 
-    return {label: error(spread, two) for label, (spread, two) in scales.items()}
+    return {label: error(label) for label in scales}

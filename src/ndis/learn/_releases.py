@@ -32,13 +32,13 @@ from ndis.mechanisms.rounds import GaussianRounds
 # The constant column is this multiple of `row_norm_bound`. A larger one adds noise to the features, and a smaller one
 # loses the mean in noise. Between 0.4 and 0.7 the errors measured on real data hardly change.
 INTERCEPT_SHARE = 0.5
-PLACE_SHARES = (0.02, 0.01)  # the squared shift has these shares for the histograms of columns and of norms
+PLACE_SHARES = (0.02, 0.02)  # the squared shift has these shares for the histograms of columns and of norms
 BELOW = 1.0 - 2.0**-40  # shares that are divided anew add up to a little less: floats round
 _COUNTING = 0.35  # the constant over the bound of rows in spreads, where it only counts and centres
 _LEAST_RECORDS = 3.0  # below this many standard deviations of its noise, the number of records may be zero
 _COLUMN = 1.0  # the constant next to rows whose directions spread by about 1
 BINS = 64  # equal bins of a public range
-NORM_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-12, 13))  # times the root of the columns
+NORM_EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-3, 9))  # times the root of the columns
 _SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
 _MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
@@ -250,29 +250,27 @@ def with_far_rows(
 ) -> tuple[Coordinates, Floats]:
     """Return coordinates in which columns spread as the norms of rows tell, and how far away their records are.
 
-    What the squares of norms are above their number of columns belongs to columns whose ranges go far. Records that
-    are far away in one column are then at most about `most` away.
+    The squares of long rows belong to columns whose ranges go far, and to rare ones of two values. They raise the
+    second moments of the former. Records that are far away in one column are then at most about `most` away.
 
     >>> here = Coordinates(np.diag([1.0, 10.0]), np.zeros(2), np.zeros(1), 1.0)
     >>> public = PublicRanges(3.0, 4.0, 1.0, np.zeros(2), np.zeros(1), (None, None), centred=True)
-    >>> norms = np.r_[np.zeros(11), 600.0, 300.0, np.zeros(5), 100.0, np.zeros(7)]  # a tenth is 9.5 spreads away
+    >>> norms = np.r_[np.zeros(3), 600.0, 300.0, 0.0, 100.0, np.zeros(6)]  # a tenth is about 8 spreads away
     >>> found, far = with_far_rows(here, norms, 5.0, public, most=4.0)
     >>> np.diagonal(found.matrix).round(2).tolist(), far.round(1).tolist()
-    ([0.96, 3.37], [0.0, 3.2])
+    ([0.94, 3.71], [0.0, 3.0])
     """
-    root = math.sqrt(len(here.centre))
+    root, two = math.sqrt(len(here.centre)), public.farthest_values(here)
     edges = np.array(NORM_EDGES) * root
-    lengths = np.concatenate([edges[:1] * 0.7, np.sqrt(edges[1:] * edges[:-1]), edges[-1:] * 1.2])
-    squares = np.where(histogram > _SEEN * noise, histogram, 0.0) * lengths**2 / max(float(histogram.sum()), noise)
-    own = np.array([pair is None for pair in public.values])
-    reach = np.minimum(lengths[:, None], (public.farthest + np.abs(here.centre)) * np.diagonal(here.matrix) * own)
-    shares = reach**_SHARING / np.maximum((reach**_SHARING).sum(axis=1, keepdims=True), 1e-300)
-    parts = (squares * (lengths > _FAR * root))[:, None] * shares
-    each, whole = parts.sum(axis=0), max(float(parts.sum()), 1e-300)
-    raised = max(float(squares.sum()) - len(own), 0.0) * each / whole
-    spread = np.sqrt(1.0 + raised)
-    far = np.where(raised > _RAISED, (parts * reach).sum(axis=0) / np.maximum(each, 1e-300) / spread, 0.0)
-    far += public.farthest_values(here)
+    lengths = np.concatenate([edges[:1] * 0.7, np.sqrt(edges[1:] * edges[:-1]), edges[-1:] * 1.4])
+    seen = np.where((histogram > _SEEN * noise) & (lengths > _FAR * root), histogram, 0.0)
+    ends = np.where(two > 0.0, two, (public.farthest + np.abs(here.centre)) * np.diagonal(here.matrix))
+    reach = np.minimum(lengths[:, None], ends)
+    shares = reach**_SHARING / (reach**_SHARING).sum(axis=1, keepdims=True)
+    parts = (seen * lengths**2 / max(float(histogram.sum()), noise))[:, None] * shares
+    raised = np.where(two > 0.0, 0.0, parts.sum(axis=0))
+    spread, away = np.sqrt(1.0 + raised), (parts * reach).sum(axis=0) / np.maximum(raised, 1e-300)
+    far = np.where(raised > _RAISED, away / spread, two)
     factor = spread * np.maximum(far / most, 1.0)
     return replace(here, matrix=here.matrix / factor), far
 
@@ -357,7 +355,7 @@ class RoundReleases:
     """
 
     shares: Any  # a subclass divides the budget anew by this method, after the first histograms
-    afforded = 0.05  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
+    afforded = 0.02  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
 
     def __init__(
         self,

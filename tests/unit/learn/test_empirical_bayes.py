@@ -22,23 +22,35 @@ def problem():
 
 class TestPrediction:
     def test_weights_add_up_to_one_and_are_inverse_variances_at_one_point(self):
-        weights, away = combined(np.zeros((3, 2)), np.array([1.0, 2.0, 4.0]), np.zeros(2), scale=5.0)
+        weights, away = combined(np.zeros((3, 2)), np.array([1.0, 2.0, 4.0]), np.zeros(3), np.zeros(2), scale=5.0)
         np.testing.assert_allclose(weights, np.array([4, 2, 1]) / 7)
         assert away == 0.0
 
     def test_a_far_round_counts_less_and_the_error_is_right(self):
         rng = np.random.default_rng(0)
         theta, at = rng.normal(size=(3, 4)), rng.normal(size=4)
-        variances = np.array([0.5, 1.0, 2.0])
-        weights, away = combined(theta, variances, at, scale=0.7)
+        variances, bias = np.array([0.5, 1.0, 2.0]), np.array([0.0, 0.8, 1.5])
+        weights, away = combined(theta, variances, bias, at, scale=0.7)
         assert weights.sum() == pytest.approx(1.0)
         gap = weights @ theta - at  # the error of the prediction is gap·E + noise
         assert away == pytest.approx(gap @ gap)
-        error = 0.7 * away + weights**2 @ variances
+        error = 0.7 * away + weights**2 @ variances + (weights @ bias) ** 2
         for _ in range(20):  # no other combination is better
             other = weights + 0.1 * (rng.normal(size=3) @ (np.eye(3) - 1 / 3))
             gap = other @ theta - at
-            assert 0.7 * gap @ gap + other**2 @ variances >= error
+            assert 0.7 * gap @ gap + other**2 @ variances + (other @ bias) ** 2 >= error
+
+    @pytest.mark.parametrize("share", [0.02, 0.32])
+    def test_rounds_that_differ_tell_by_how_much_clips_biased_them(self, share):
+        """Seven rounds: the first six are biased alike, each by a share of what its clip took."""
+        rng, found = np.random.default_rng(1), []
+        taken = np.array([90.0, 60, 50, 80, 70, 40, 0])
+        for _ in range(40):
+            theta = rng.normal(size=(7, 8)) * 0.1
+            bias = share * taken[:, None] * rng.normal(size=8)
+            measured = 500.0 + bias + rng.normal(0.0, 2.0, (7, 8))
+            found.append(biased(theta, measured, np.full(7, 4.0), taken, scale=1e-9))
+        assert 0.7 < np.median(found) / share < 1.5
 
 
 class TestPosterior:
@@ -231,10 +243,10 @@ class Scripted:
         return terms.sum(axis=0)[:, None], clip / 1e6, counts, 1e-6
 
     def here_clipped(self, predictors, clip):
-        return LastRound(None, np.eye(predictors), LastClips(clip, 0.0, 1e9, 1.0), np.zeros((predictors, predictors)))
+        return LastRound(None, np.eye(predictors), LastClips(clip, 0.0, 1e9, 1.0))
 
-    def last_round(self, index, theta, shape, gram):
-        return LastRound(None, np.linalg.inv(shape), LastClips(1e9, 0.0, 1e9, 1.0), np.zeros_like(gram))
+    def last_round(self, index, theta, shape):
+        return LastRound(None, np.linalg.inv(shape), LastClips(1e9, 0.0, 1e9, 1.0))
 
     def squares(self, index, theta, last):
         terms = self.x @ np.linalg.inv(last.inverse).T * (self.y - self.x @ theta)

@@ -45,11 +45,11 @@ def test_more_of_anything_means_less_error():
 
 
 def test_a_rare_value_has_the_error_that_was_foretold():
-    """Within a factor of 1.5, where its spread is stated; it is 3.2 times that of least squares."""
+    """Within a factor of 1.5, where its spread is stated; it is about 1.8 times that of least squares."""
     n, share, ratios = 20_000, 0.01, []
     schema = ndis.Schema({"age": (18, 95), "yes": bool}, target=("y", -100, 200))
     expected = ndis.plan_regression(schema, records=n, **PUBLIC, spreads={"age": 22.2, "yes": math.sqrt(share)})
-    assert expected["yes"] > 2 / math.sqrt(n * share)
+    assert expected["yes"] > 1.5 / math.sqrt(n * share)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         frame = pd.DataFrame({"age": rng.uniform(18, 95, n).round(), "yes": rng.random(n) < share})
