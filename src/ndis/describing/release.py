@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from ndis._exact import ExactArray
 from ndis._validate import Adjacency, Floats, as_one_positive, require
@@ -468,9 +469,9 @@ def long_rows(values: Mapping[str, Floats], noise: float) -> tuple[Floats, Float
     """
     edges, counts, fits = values["norm edges"], values["norms"], []
     for share in _TAILS:
-        start, count, laws, weights = tails(edges[:-1], counts[:-1], noise, share, far=True)
+        start, count, laws, fit = tails(edges[:-1], counts[:-1], noise, share, far=True)
         expected = -count * np.diff(laws[:, : 4 * (len(edges) - 1 - start)], append=0.0)
         known = np.tile(np.repeat(np.maximum(counts[: start + 1], 0.0) / 4.0, 4), (len(laws), 1))
-        fits.append(np.hstack([known, expected, weights[:, None] / len(_TAILS)]))
+        fits.append(np.hstack([known, expected, np.exp(fit - logsumexp(fit))[:, None] / len(_TAILS)]))
     every, lengths = np.concatenate(fits), edges[0] * 2.0 ** ((np.arange(4 * len(edges)) - 3.5) / 8.0)
     return np.minimum(lengths, np.linalg.norm(reach(values))) ** 2, every[:, :-1], every[:, -1]

@@ -69,12 +69,13 @@ def tail_laws() -> Floats:
 
 
 def tails(
-    edges: Floats, counts: Floats, noise: float, share: float = 0.05, *, far: bool = False
+    edges: Floats, counts: Floats, noise: float, share: float = 0.05, *, far: bool = False, start: int | None = None
 ) -> tuple[int, float, Floats, Floats]:
     """Fit laws to the tail of a noisy histogram of lengths, whose edges grow by √2: the longest ones hide in the noise.
 
-    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more. With `far` there are
-    also laws by which one bin holds more than its neighbours tell: as many as it shows, and as the noise may hide.
+    The tail is `share` of all, or six standard deviations of the noise of a bin if that is more, or begins at `start`.
+    With `far` there are also laws by which one bin holds more than its neighbours tell: as many as it shows, and as the
+    noise may hide.
 
     Returns
     -------
@@ -84,18 +85,20 @@ def tails(
         How many lie there.
     laws : (laws, times) array
         P(length > x) by each law, for x at the `TIMES` the edge.
-    weights : (laws,) array
-        The likelihood of each law, over the sum of all.
+    fits : (laws,) array
+        The logarithm of the likelihood of each law.
 
     Examples
     --------
     >>> edges, counts = 2.0 ** (np.arange(8) / 2), np.r_[np.zeros(3), 800.0, 150.0, 50.0, 0.0, 0.0, 0.0]
-    >>> start, count, laws, weights = tails(edges, counts, 2.0)
+    >>> start, count, laws, fits = tails(edges, counts, 2.0)
+    >>> weights = np.exp(fits - logsumexp(fits))
     >>> float(edges[start]), count, (weights @ laws)[:13:4].round(2).tolist()
     (4.0, 50.0, [1.0, 0.2, 0.02, 0.0])
     """
     longer = np.cumsum(counts[::-1])[::-1][1:]  # longer[i]: beyond edges[i]
-    start = min(int(np.argmax(longer <= max(share * float(counts.sum()), _TAIL_NOISE * noise))), len(edges) - 2)
+    if start is None:
+        start = min(int(np.argmax(longer <= max(share * float(counts.sum()), _TAIL_NOISE * noise))), len(edges) - 2)
     count, seen, laws = max(float(longer[start]), noise), counts[start + 1 :], tail_laws()
 
     def fit(laws: Floats, whole: float) -> tuple[Floats, Floats]:
@@ -113,7 +116,7 @@ def tails(
         middle = np.arange(len(TIMES)) < 4 * np.arange(len(seen))[:, None, None] + 2
         others = ((1.0 - moved) * (mean @ laws) + moved * middle).reshape(-1, len(TIMES))
         laws, fits = np.vstack([laws, others]), np.append(fits, fit(others, _FEW)[1])
-    return start, count, laws, np.exp(fits - logsumexp(fits))
+    return start, count, laws, fits
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -300,7 +301,10 @@ FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # 
 _FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
 _BIASED = 0.2  # the square of what the last clip may take, over the variance by noise and sampling, at most
 _FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
-_TAIL = 0.05  # laws are fitted to this share of the terms; those of rare records make a bump of the tail
+_TAIL = 0.05  # laws are fitted to this share of the terms,
+_RARE = 0.04  # so records that are far away make a bump of the tail if they have less than this share
+_FACTORS = 11  # terms of rare records are longer by a factor: that of so many bins is tried,
+_FACTOR, _UNSURE = 3.0, 2.0  # with a prior around so many bins, give or take so many
 _ALONG = 3.0  # times the entries: how much more counts what the clip of Σ ttᵀ takes from rare records
 _ABOVE = 0.5  # a diagonal entry of Σ ttᵀ is above that of equal variances by what exceeds its noise times this
 
@@ -327,46 +331,58 @@ class LastClips(NamedTuple):
 
 def last_clips(
     histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, farthest: float = 16.0,
-    rare: float = 1.0,
+    rare: float = 0.0,
 ) -> LastClips:  # fmt: skip
     """Choose the clips of the last round from a fine histogram of the lengths ℓ of terms.
 
     The longest terms are few, and the noise hides them. So laws are fitted to the number of long terms, and weighted by
-    their likelihood. They begin at the longest 5 % of all, beyond half of the `rare` records that are far away, or
-    where the noise does, and end at `farthest`. The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same
-    way, and intervals count the mean square of this as variance. If they point either way it takes nothing, and 95 %
-    intervals cover 97 % if 1.2 times the variance is counted. So the clip is the best one of those for which at most a
-    fifth is counted. The noise of Σ ttᵀ changes coverage by its square, and what its clip takes by itself: their sum is
-    the least. What it takes from rare records counts more, because it is taken along one direction.
+    their likelihood. They begin at the longest 5 % of all, or where the noise does, and end at `farthest`. A share
+    `rare` of the records is far away: their terms are taken to be longer by a factor, and each factor has a likelihood.
+    The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count the mean square of
+    this as variance. If they point either way it takes nothing, and 95 % intervals cover 97 % if 1.2 times the variance
+    is counted. So the clip is the best one of those for which at most a fifth is counted. The noise of Σ ttᵀ changes
+    coverage by its square, and what its clip takes by itself: their sum is the least. What it takes from rare records
+    counts more, because it is taken along one direction.
 
     >>> lengths = np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)]
     >>> found = last_clips(lengths, 5.0, entries=4, shift=0.15, square_noise=20.0)
     >>> [round(each, 2) for each in found]
     [0.42, 8.41, 0.42, 1.0]
     """
-    start, count, laws, weights = tails(np.array(FINE_EDGES), histogram, noise, min(_TAIL, rare / 2.0))
-    edge, known = FINE_EDGES[start], np.maximum(histogram[: start + 1], 0.0)
-    lengths, times = np.minimum(_FINE_MIDDLES[: start + 1], edge), TIMES[TIMES * edge <= max(farthest, 2.0 * edge)]
-
-    def beyond(power: int) -> Floats:
-        """Return Σ (ℓᵏ − clipᵏ)⁺ by law and clip."""
-        areas = np.diff(times**power) * (laws[:, 1 : len(times)] + laws[:, : len(times) - 1]) / 2
-        after = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1]  # the integral of a law from each of the times on
-        over = np.array([np.interp(solver.CLIPS / edge, times, [*each, 0.0]) for each in after])
-        over += np.maximum(1.0 - (solver.CLIPS / edge) ** power, 0.0)
-        within = np.maximum(lengths**power - solver.CLIPS[:, None] ** power, 0.0) @ known
-        return np.asarray(within + count * edge**power * over)
-
-    own, taken, lost = entries * (solver.CLIPS / shift) ** 2, weights @ beyond(1) ** 2, weights @ beyond(2)
-    sampled = float(known @ lengths**2) + count * edge**2
+    clips, start = solver.CLIPS, None
+    one, two, fits = [], [], []
+    for k in range(_FACTORS if rare else 1):
+        longer = rare * np.append(np.zeros(k), histogram)[: len(histogram)]
+        start, count, laws, fit = tails(np.array(FINE_EDGES), histogram - longer, noise, _TAIL, start=start)
+        terms = (histogram - longer, longer, start, count, laws, farthest)
+        one.append(_taken(1, *terms))
+        two.append(_taken(2, *terms))
+        fits.append(fit - ((k - _FACTOR) / _UNSURE) ** 2 / 2.0)
+    weights = np.exp(np.concatenate(fits) - logsumexp(np.concatenate(fits)))
+    own, taken, lost = entries * (clips / shift) ** 2, weights @ np.concatenate(one) ** 2, weights @ np.concatenate(two)
+    sampled = float(lost[0]) + float(clips[0]) ** 2 * max(float(histogram.sum()), noise)
     little = taken <= _BIASED * (own + sampled)
-    best = int(np.argmin(np.where(little, own + taken, np.inf))) if little.any() else len(solver.CLIPS) - 1
-    along = _ALONG * entries if rare < 2.0 * _TAIL else 1.0
-    cost = (entries * square_noise * solver.CLIPS**2 / sampled) ** 2 + along * lost / sampled
-    squares = min(int(np.argmin(cost)), best)
-    whole = float(lost[0]) + float(solver.CLIPS[0]) ** 2 * (float(known.sum()) + count)
-    grown = (whole - float(lost[best])) / (whole - float(lost[squares]))
-    return LastClips(float(solver.CLIPS[best]), float(taken[best]), float(solver.CLIPS[squares]), grown)
+    best = int(np.argmin(np.where(little, own + taken, np.inf))) if little.any() else len(clips) - 1
+    along = _ALONG * entries if rare else 1.0
+    squares = min(int(np.argmin((entries * square_noise * clips**2 / sampled) ** 2 + along * lost / sampled)), best)
+    grown = (sampled - float(lost[best])) / (sampled - float(lost[squares]))
+    return LastClips(float(clips[best]), float(taken[best]), float(clips[squares]), grown)
+
+
+def _taken(
+    power: int, known: Floats, longer: Floats, start: int, count: float, laws: Floats, farthest: float
+) -> Floats:
+    """Return Σ (ℓᵏ − clipᵏ)⁺ by law and clip: of known terms up to an edge, of laws beyond it, and of longer terms."""
+    clips, edge = solver.CLIPS, FINE_EDGES[start]
+    times = TIMES[TIMES * edge <= max(farthest, 2.0 * edge)]
+    areas = np.diff(times**power) * (laws[:, 1 : len(times)] + laws[:, : len(times) - 1]) / 2
+    after = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1]  # the integral of a law from each of the times on
+    over = np.array([np.interp(clips / edge, times, [*each, 0.0]) for each in after])
+    over += np.maximum(1.0 - (clips / edge) ** power, 0.0)
+    lengths = np.append(np.minimum(_FINE_MIDDLES[: start + 1], edge), _FINE_MIDDLES)
+    counts = np.maximum(np.append(known[: start + 1], longer), 0.0)
+    within = np.maximum(lengths**power - clips[:, None] ** power, 0.0) @ counts
+    return np.asarray(within + count * edge**power * over)
 
 
 class LastRound(NamedTuple):
@@ -445,7 +461,8 @@ class LinearReleases(RoundReleases):
         residual = self.farthest_target + self.reach * float(np.linalg.norm(theta))
         farthest = float(np.linalg.norm(shape, 2)) * self.reach * residual / unit
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
-        how |= {"farthest": min(farthest, _FARTHEST), "rare": 1.0 / (1.0 + self.far**2)}
+        rare = 1.0 / (1.0 + self.far**2)
+        how |= {"farthest": min(farthest, _FARTHEST), "rare": rare * (rare < _RARE)}
         c = last_clips(histogram, noise, entries=theta.size, **how)
         return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown))
 

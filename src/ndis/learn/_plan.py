@@ -10,10 +10,10 @@ from ndis._validate import Adjacency, as_adjacency, as_scalar, as_size, require
 from ndis.data.schema import Schema
 from ndis.data.schema.columns import Boolean, Category
 from ndis.learn._linear_regression import PrivateLinearRegression, calibrated_rounds, chosen_shares
-from ndis.learn._releases import RoundReleases
 
 _RANGE_IN_SPREADS = 6.0  # the range of a number over its assumed standard deviation
 _CLIP = 4.5  # the last clip over the root mean square of terms, for normal errors, with what the clip may take
+_WEIGHED = 1.4  # the last round weighs a direction with records far away more, by about this factor
 _HIDDEN = 1.2  # records over the largest eigenvalue of the noise of the Gram matrix, below which a direction is hidden
 
 
@@ -56,7 +56,7 @@ def plan_regression(
     >>> schema = Schema({"age": (18, 90), "smoker": bool}, target=("cost", 0, 1000))
     >>> errors = plan_regression(schema, records=10_000, epsilon=1.0, delta=1e-6)
     >>> {name: round(error, 5) for name, error in errors.items()}  # times the standard deviation of the residuals
-    {'age': 0.0009, 'smoker': 0.0216}
+    {'age': 0.0009, 'smoker': 0.02161}
     >>> plan_regression(schema, records=100, epsilon=1.0, delta=1e-6)
     {'age': inf, 'smoker': inf}
     """
@@ -75,22 +75,21 @@ def plan_regression(
     require(not given, "spreads", f"name coefficients of the schema, {', '.join(scales)}", ", ".join(given))
     predictors = len(scales) + 1  # in spreads, with a constant
     budget = budget.reshared(0, **chosen_shares(budget, records=count, predictors=predictors))
-    unit = budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * predictors)
-    reach = max(math.sqrt(predictors - 1) + 1.0, math.sqrt(RoundReleases.afforded * count / unit))
-    hidden = _HIDDEN * unit * (reach**2 + 1.0)
     bin_noise = budget.count_noise(0, squared_reach=predictors * (1 if adjacency == "add-remove" else 2))
-    # The share of the rarer of two values, and how many spreads it is away.
+    # The share of the rarer of two values, and how many spreads it is away. No column is farther away than the reach.
     rarer = {label: (1.0 - math.sqrt(max(1.0 - 4.0 * s**2, 0.0))) / 2.0 for label, (s, two) in scales.items() if two}
-    far = {label: (1.0 - share) / scales[label][0] for label, share in rarer.items()}
+    far, reach = {label: (1.0 - q) / scales[label][0] for label, q in rarer.items()}, math.sqrt(len(scales)) + 1.0
     longest = min(max(far.values(), default=1.0), reach)
     noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors + max(longest**2 - 1.0, 0.0)))
+    matrix = budget.matrix_noise(1, Fraction(reach**2 + 1.0)) * math.sqrt(2.0 * predictors)
 
     def error(label: str) -> float:
-        """Return the error of a column. A rare value is within the reach, so the noise along its column is larger."""
+        """Return the error of a column; along one with records far away the noise is larger."""
         longer = max(far.get(label, 1.0) / reach, 1.0)
-        if count < hidden * longer**2 or count * rarer.get(label, 1.0) < bin_noise:
+        if count < _HIDDEN * matrix * longer**2 or count * rarer.get(label, 1.0) < bin_noise:
             return math.inf
-        kept = 1.0 - (hidden / _HIDDEN / count) ** 2 / 4  # what the noise of the matrix adds to errors, as in intervals
-        return math.sqrt((count + (longer * noise) ** 2) / kept) / count / scales[label][0]
+        kept = 1.0 - (matrix / count) ** 2 / 4  # what the noise of the matrix adds to errors, as in intervals
+        own = (max(longer / _WEIGHED, 1.0) * noise) ** 2
+        return math.sqrt((count + own) / kept) / count / scales[label][0]
 
     return {label: error(label) for label in scales}

@@ -49,7 +49,7 @@ _FAR = 2.0  # times the root of the columns: rows beyond it are far away
 _RAISED = 3.0  # records far away that raise the second moment of a column by less may be another column's
 _SHARING = 4  # columns share the squares of rows far away by this power of how far their ranges go
 _FLOOR = 0.7  # directions spread at least this share of the largest eigenvalue of the noise
-_WIDEST_SHAPE = 4.0  # the last round weighs no direction more than this many times another
+_WIDEST_SHAPE = 2.0  # the last round weighs no direction more than this many times another
 FARTHEST = 2.0**16  # spreads: longer rows are clipped, for a constant next to them would be lost
 _WITHIN = 1.0  # spreads: a released mean moves a centre by at most this
 
@@ -355,7 +355,7 @@ class RoundReleases:
     """
 
     shares: Any  # a subclass divides the budget anew by this method, after the first histograms
-    afforded = 0.02  # rows may be longer while the largest eigenvalue of the noise is below this share of the records
+    afforded = 0.05  # rows may be longer while the largest eigenvalue of the noise is below this share of the least one
 
     def __init__(
         self,
@@ -383,8 +383,8 @@ class RoundReleases:
         self.budget = self.budget.reshared(int(not self._fixed), **self.shares(spreads, counted))
         if spreads is None:
             return self._stay()
-        root, unit = math.sqrt(len(spreads.centre)), self._largest_noise()
-        self.here, far = self._far_rows(spreads, max(root + 1.0, math.sqrt(self.afforded * counted / unit)))
+        root = math.sqrt(len(spreads.centre))
+        self.here, far = self._far_rows(spreads, root + 1.0)
         bound, self.far = min(root + 1.0, self._public.longest(self.here)), float(far.max())
         column = _COUNTING * bound
         gram, noise = self._matrix(0, self._mapped(bound, column).gram(), "gram")
@@ -392,7 +392,9 @@ class RoundReleases:
         self.here, longer = turned(self.here, gram, noise, **how)
         records = max(float(gram[-1, -1]), noise) / column**2
         farthest = min(self._public.longest(self.here), FARTHEST)
-        most = max(bound * longer, math.sqrt(self.afforded * records / unit))
+        unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * (len(far) + self.constant))
+        least = min(bound / max(self.far, bound), 1.0) ** 2  # a column with records far away has a small eigenvalue
+        most = max(bound * longer, math.sqrt(self.afforded * least * records / unit))
         return self._settled(1, min(most, farthest), min(bound * longer, farthest), _COLUMN)
 
     def _stay(self) -> tuple[Floats, float]:
@@ -405,11 +407,6 @@ class RoundReleases:
         self.column = column if self.constant and not self._held else None
         self.reach, self.longest = (math.hypot(each, self.column or 0.0) for each in (reach, longest))
         return self._matrix(index, self.rows().gram(), "gram")
-
-    def _largest_noise(self) -> float:
-        """Return the largest eigenvalue of the noise of the last Gram matrix, for rows within norm 1."""
-        predictors = len(self.here.centre) + self.constant
-        return self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * predictors)
 
     def _spreads(self) -> tuple[Coordinates | None, float]:
         """Release histograms of all columns; one record is in one bin of each. They tell the number of records too."""

@@ -9,7 +9,7 @@ import pytest
 
 from ndis.learn._linear_regression import FINE_EDGES, LastClips, LastRound, fit_rounds, last_clips
 from ndis.learn._releases import nearer
-from ndis.learn._solver import EDGES, Preconditioner, Round, combined, next_clip, posterior_mean, tail, unshrunk
+from ndis.learn._solver import EDGES, Preconditioner, Round, biased, combined, next_clip, posterior_mean, tail, unshrunk
 
 
 @pytest.fixture
