@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import pickle
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -82,6 +83,68 @@ class TestMap:
         for matrix in (np.zeros((3, 3)), np.full((3, 3), np.nan)):
             with pytest.raises(ParameterError, match=r"^matrix must be finite and not zero"):
                 RowMap.of(matrix, np.zeros(3), row_norm_bound=3.0)
+
+
+# Checks thm:weighted-rows.
+class TestWeighted:
+    """Rows beyond a bound are shortened together with their targets."""
+
+    WITHIN: ClassVar[dict[str, Any]] = {**MOVED, "row_norm_bound": 1.5, "weighted": True}
+
+    @pytest.mark.parametrize("shaped", [False, True])
+    def test_sums_are_those_of_one_weighted_fit(self, shaped: bool) -> None:
+        """With the roots of weights that a record's own row has: its length beyond both bounds."""
+        x, y = records(2000)
+        x[::7] *= 10.0
+        matrix, shift = np.vstack([0.3 * np.eye(3), np.zeros(3)]), np.array([0.1, -0.2, 0.0, 1.0])  # with a constant
+        shape = np.diag([1.0, 2.0, 0.5, 1.0]) + 0.1 if shaped else None
+        sums = RecordSums((x, y), row_norm_bound=3.0, target_bound=5.0)
+        how = {**self.WITHIN, "shape": shape, "target": (np.array([0.3]), 0.5)}
+        moved = sums.in_coordinates(matrix, shift, **how)
+        z, t = x @ matrix.T + shift, (np.clip(y, -5, 5) - 0.3) / 0.5
+        own = np.minimum(1.0, 3.0 / np.linalg.norm(x, axis=1))
+        root = np.minimum(own, 1.5 / np.linalg.norm(z, axis=1))
+        assert 0.2 < (root < 1).mean() < 0.9
+        z = (z if shape is None else z @ shape.T) * root[:, None]
+        t = t * root
+        np.testing.assert_allclose(moved.gram().to_float(), z.T @ z, atol=0.05)
+        theta = np.array([0.4, -0.2, 0.1, 0.3])
+        terms = z * (t - z @ theta)[:, None]
+        np.testing.assert_allclose(
+            moved.residual_products(theta, clip=99.0).total.to_float(), terms.sum(axis=0), atol=0.05
+        )
+        np.testing.assert_allclose(
+            moved.term_grams(theta, clip=99.0)[0].to_float(), terms.T @ terms, rtol=0.01, atol=2.0
+        )
+
+    def test_a_weight_depends_on_its_own_record_only(self) -> None:
+        """Blocks of any length, order and engine have the same bits, also at lengths next to the bounds."""
+        x, y = records(3000)
+        x *= 10.0 ** np.random.default_rng(1).uniform(-3, 6, size=(3000, 1))
+        x[:100] *= 3.0 / np.linalg.norm(x[:100], axis=1)[:, None] * (1 + np.linspace(-1e-6, 1e-6, 100))[:, None]
+        x[5, 1], x[6, 0], x[7] = np.nan, 1e308, 0.0
+        how = {**self.WITHIN, "shape": np.diag([3.0, 1.0, 0.2])}
+        whole = RecordSums((x, y), **PUBLIC).in_coordinates(MATRIX, SHIFT, **how).gram()
+        parts = [RecordSums((x[i : i + 1], y[i : i + 1]), **PUBLIC) for i in range(3000)]
+        one_by_one = sum(part.in_coordinates(MATRIX, SHIFT, **how).gram().integers for part in parts)
+        np.testing.assert_array_equal(one_by_one, whole.integers)
+        order = np.random.default_rng(2).permutation(3000)
+        assert RecordSums((x[order], y[order]), **PUBLIC).in_coordinates(MATRIX, SHIFT, **how).gram() == whole
+        if importlib.util.find_spec("torch"):
+            sums = RecordSums((x, y), device="cpu", **PUBLIC)
+            assert sums.in_coordinates(MATRIX, SHIFT, **how).gram() == whole
+
+    def test_no_record_is_longer_than_its_bound_in_exact_arithmetic(self) -> None:
+        rng = np.random.default_rng(3)
+        for _ in range(200):
+            x, y = rng.normal(size=(1, 3)) * 10.0 ** rng.uniform(-3, 8), rng.normal(size=1) * 10
+            sums = RecordSums((x, y), **PUBLIC).in_coordinates(MATRIX, SHIFT, **self.WITHIN)
+            exact = sums.gram().exact(ridge=0)
+            assert sum(Fraction(int(n), exact.denominator) for n in np.diag(exact.numerators)) <= Fraction(1.5) ** 2
+
+    def test_targets_come_with_weighted_rows(self) -> None:
+        with pytest.raises(ParameterError, match=r"^target must come with weighted rows"):
+            RecordSums(records(9), **PUBLIC).in_coordinates(MATRIX, SHIFT, row_norm_bound=1.0, weighted=True)
 
 
 class TestCounts:
