@@ -62,10 +62,7 @@ def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: fl
     w = _newton(rows * grid, l2_penalty, tolerance)
     if gradient_bound(rows, grid, w, l2_penalty) <= tolerance:
         return exact_array(w)
-    point = _refine(rows, grid, w, l2_penalty, tolerance)
-    if point is None:
-        raise PrecisionError("no point with the declared gradient_tolerance was found, so nothing is released")
-    return point
+    return _refine(rows, grid, w, l2_penalty, tolerance)
 
 
 def gradient_bound(rows: Floats, grid: Floats, w: Floats, l2_penalty: float) -> float:
@@ -136,7 +133,7 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
         return np.asarray(gradient / np.trace(hessian))
 
 
-def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray | None:
+def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray:
     """Run Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
     bits = 192
     scale = [arb(x) for x in grid.tolist()]
@@ -165,4 +162,4 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
             point = arb_mat(
                 [[(x - arb(float(d)) * arb(largest)).mid()] for (x,), d in zip(point.tolist(), direction, strict=True)]
             )
-    return None
+    raise PrecisionError("no point with the declared gradient_tolerance was found, so nothing is released")

@@ -22,7 +22,7 @@ from ndis._balls import Ball, climb, exact_ball, precision
 from ndis._exact import down, up
 from ndis._search import reverse
 from ndis._validate import Floats
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
 from ndis.spectrum.invariants import Direction, Directions, reverse_direction
 
@@ -192,8 +192,8 @@ class MatrixOrigin(Origin):
         suffices.
         """
         try:
-            return climb(self._rounded, _ROUNDING_BITS)
-        except ParameterError:
+            return climb(self._rounded, _ROUNDING_BITS, "the invariants were not enclosed to the digits of floats")
+        except (ParameterError, PrecisionError):
             return None
 
     def _rounded(self, bits: int) -> Rounded | None:
