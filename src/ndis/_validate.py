@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import require as require
 
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
@@ -46,18 +47,6 @@ WIDEST = 120  # binary exponent of public ranges and bounds: eighth powers, as e
 def _brief(value: Any) -> str:
     text = np.array2string(np.asarray(value), threshold=6, precision=6, separator=", ").replace("\n", "")
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-def require(good: object, name: str, rule: str, got: object, remedy: str = "") -> None:
-    """Refuse a public argument unless its rule holds. Say what holds: NaN fails every comparison.
-
-    >>> require(0.0 < 2.0 <= 1.0, "rate", "be above 0 and at most 1", 2.0)
-    Traceback (most recent call last):
-    ...
-    ndis.errors.ParameterError: rate must be above 0 and at most 1; got 2.0
-    """
-    if not good:
-        raise ParameterError(name, rule, got, remedy)
 
 
 def _checked(name: str, value: T, good: Any, rule: str) -> T:
@@ -160,13 +149,9 @@ def as_symmetric(name: str, value: ArrayLike, size: Floats | None = None) -> Flo
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise ParameterError(name, "be a square matrix", f"shape {array.shape}")
     excess = np.abs(array - array.T)
-    if not (excess <= len(array) * _ASYMMETRY * (np.abs(array).max() if size is None else size)).all():
-        raise ParameterError(
-            name,
-            "be symmetric",
-            f"a largest asymmetry of {excess.max():.3g}",
-            "average it with its transpose if that is what you mean",
-        )
+    good = (excess <= len(array) * _ASYMMETRY * (np.abs(array).max() if size is None else size)).all()
+    remedy = "average it with its transpose if that is what you mean"
+    require(good, name, "be symmetric", f"a largest asymmetry of {excess.max():.3g}", remedy)
     return array if not excess.any() else 0.5 * (array + array.T)
 
 

@@ -10,7 +10,7 @@ from ndis._files import write_file
 from ndis.cli.files import names_of, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, listed, option, written
 from ndis.cli.output import as_json_text
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pages.text import printable
 
 _COLUMNS = listed("--columns", "Names of all columns of a CSV file without --header, in order.")
@@ -60,8 +60,7 @@ def check(
     """
     from ndis.data.schema import Schema
 
-    if schema is not None and second is not None:
-        raise ParameterError("--schema", "be left out if SCHEMA comes before DATA", str(schema))
+    require(schema is None or second is None, "--schema", "be left out if SCHEMA comes before DATA", str(schema))
     file, data = (first, second) if schema is None else (schema, first)
     if file is None:
         raise ParameterError("SCHEMA", "be given", "none")

@@ -114,8 +114,7 @@ class SampledStep:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
         rates, k = as_vector("rates", self.rates), as_size("size", self.size)
         require(((rates > 0.0) & (rates < 1.0)).all(), "rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
-        if as_adjacency(self.adjacency) == "replace-one" and k > 1:
-            raise ParameterError("size", "be 1 for a replaced record", k)
+        require(as_adjacency(self.adjacency) != "replace-one" or k == 1, "size", "be 1 for a replaced record", k)
         object.__setattr__(self, "rates", tuple(rates.tolist()))
 
     def law(self, order: Order) -> Mixture:
