@@ -156,9 +156,8 @@ class StepGroup:
 
     def pair(self, order: Order) -> GaussianPair:
         """Refuse: the step is no Gaussian pair."""
-        raise ParameterError(
-            "profile", "consist of Gaussian pairs for this", f"a step of kind {self.step.kind!r}", "read its groups"
-        )
+        got = f"a step of kind {self.step.kind!r}"
+        raise ParameterError("profile", "consist of Gaussian pairs for this", got, "read its groups")
 
     def same_release(self, other: Group | StepGroup) -> bool:
         """Say if both groups make the same step, from equal exact inputs."""

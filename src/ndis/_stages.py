@@ -242,9 +242,8 @@ _CHANGES = {"add-remove": "added or removed", "replace-one": "replaced"}
 def as_stage(**arguments: Any) -> Stage:
     """Make a stage; an argument that no sampler knows is refused."""
     for name in arguments.keys() - {field.name for field in fields(Stage)}:
-        raise ParameterError(
-            name, "be a number of a run", f"{arguments[name]!r:.80}", f"they are {', '.join(_NUMBERS)}"
-        )
+        remedy = f"they are {', '.join(_NUMBERS)}"
+        raise ParameterError(name, "be a number of a run", f"{arguments[name]!r:.80}", remedy)
     return Stage(**{"noise_multiplier": None, **arguments})
 
 

@@ -20,6 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Adjacency = Literal["add-remove", "replace-one"]
 Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
+ORDERS: tuple[Order, Order] = ("remove", "add")
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
 # The remedy for a bound that was not stated.

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from ndis._files import only_keys
-from ndis._validate import as_scalar, as_vector, require
+from ndis._validate import ORDERS, as_scalar, as_vector, require
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError
@@ -30,7 +30,6 @@ from ndis.profile import PrivacyProfile
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
 Odds = tuple[float, float] | None  # probabilities of the event under p and q; None if floats do not give them
-SIDES: tuple[Side, Side] = ("remove", "add")
 # The words for the two orders of a pair: given by the user, with a record more, or other data.
 AS_GIVEN = ("p and q as given", "p and q exchanged")
 WITH_RECORD = (
@@ -119,7 +118,7 @@ class Witness:
         item = dict(only_keys("witness", plain, required, ("probabilities",)))
         low, high = _two_probabilities("enclosure", item["enclosure"])
         require(low <= high, "enclosure of the witness", "be in order", repr(item["enclosure"]))
-        require(item["side"] in SIDES, "side of the witness", "be 'remove' or 'add'", repr(item["side"]))
+        require(item["side"] in ORDERS, "side of the witness", "be 'remove' or 'add'", repr(item["side"]))
         for key in ("neighbours", "order", "event"):
             require(isinstance(item[key], str), f"{key} of the witness", "be text", type(item[key]).__name__)
         for key in ("epsilon", "delta"):

@@ -47,9 +47,8 @@ def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: Arr
     >>> f"{equal_ratio_delta(1.0, 1.02, 100):.10e}"
     '5.5847835086e-10'
     """
-    e, tau, r = np.broadcast_arrays(
-        as_floats("epsilon", epsilon), as_floats("variance_ratio", variance_ratio), as_floats("copies", copies)
-    )
+    numbers = {"epsilon": epsilon, "variance_ratio": variance_ratio, "copies": copies}
+    e, tau, r = np.broadcast_arrays(*(as_floats(name, x) for name, x in numbers.items()))
     require((tau > 0).all(), "variance_ratio", "be positive", variance_ratio)
     require((r > 0).all(), "copies", "be positive", copies)
     points = zip(e.ravel().tolist(), tau.ravel().tolist(), r.ravel().tolist(), strict=True)

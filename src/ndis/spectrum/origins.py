@@ -87,9 +87,8 @@ class Origin(ABC):
 
     def same(self, other: Origin) -> bool:
         """True if both hold equal numbers."""
-        return (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies) and all(
-            np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
-        )
+        alike = (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies)
+        return alike and all(np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True))
 
     def still(self) -> Self:
         """Return the inputs with both means equal."""
