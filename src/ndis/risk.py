@@ -254,8 +254,7 @@ class Risks(BatchedProfile):
         r = u * (math.fsum(n * size for (_, size), n in blurs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
         deltas = np.maximum(self.delta(epsilon - r, order=order), _LEAST_DELTA)
         digits = max([WIDTH, *(one.floats.accepted for one in self._compositions(order))])
-        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
-        return upper
+        return np.asarray(np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0))
 
     @kept
     def total_variation(self) -> float:

@@ -310,8 +310,7 @@ def judge(ranked: list[Candidate], *, progress: bool | None = None) -> Judgement
     lower = max(box.lower, shown.delta) if refuted else min(box.lower, shown.delta)
     event, odds = best_event(profile, shown.side, shown.epsilon)
     box = Enclosure(lower, max(lower, box.upper))
-    point = (shown.epsilon, shown.delta)
-    witness = Witness(shown.neighbours, shown.order, *point, box, event, profile, shown.side, odds)
+    witness = Witness(shown.neighbours, shown.order, shown.epsilon, shown.delta, box, event, profile, shown.side, odds)
     notes = []
     if refuted and lower == shown.delta:
         notes.append(

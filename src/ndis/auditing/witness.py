@@ -90,9 +90,7 @@ class Witness:
     @property
     def pair(self) -> GaussianPair | None:
         """Return the ordered pair, p from q; None if the laws are mixtures by sampling."""
-        if self.profile.sampled:
-            return None
-        return self.profile.groups[0].pair(self.side)
+        return None if self.profile.sampled else self.profile.groups[0].pair(self.side)
 
     @property
     def revealing(self) -> bool:

@@ -10,10 +10,9 @@ from typing import Any
 
 import click
 
-from ndis._files import write_file
 from ndis.cli import options as opt
 from ndis.cli.files import table_options
-from ndis.cli.output import as_json_text, print_values, write_answer
+from ndis.cli.output import as_json_text, print_values, write_answer, write_or_print
 from ndis.errors import ParameterError, require
 
 _PUBLIC = ("epsilon", "delta", "row_norm_bound", "target_bound", "adjacency", "schema", "ledger", "slot")
@@ -134,11 +133,7 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
     table = io.StringIO()
     predicted = ("" if v is None or v != v else str(v) for v in values)
     csv.writer(table, lineterminator="\n").writerows([each] for each in (str(model.schema.target_name), *predicted))
-    text = table.getvalue()
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_file(output, text.encode(), new=True)
+    write_or_print(output, table.getvalue())
 
 
 @opt.command(

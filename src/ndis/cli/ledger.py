@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from ndis._files import only_keys, read_object, write_file
+from ndis._files import only_keys, read_object
 from ndis.cli.files import read_profile
 from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice, command, listed, option, written
-from ndis.cli.output import print_values
+from ndis.cli.output import print_values, write_or_print
 from ndis.cli.release import sketch_mechanism
 from ndis.errors import LedgerError, ParameterError, require
 from ndis.pages.text import printable, several
@@ -123,10 +123,8 @@ def anchor(path: Path, output: Path | None) -> None:
     Example: ndis ledger anchor visits.ledger --output visits-2026-07.anchor
     """
     seal = _opened(path).anchor()
-    if output is None:
-        click.echo(f"{seal['entry']}:{seal['head']}")
-    else:
-        write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n", new=True)
+    text = f"{seal['entry']}:{seal['head']}" if output is None else json.dumps({"ledger": seal}, indent=2)
+    write_or_print(output, f"{text}\n")
 
 
 @command(_LEDGER, written("A new file for the report (.html or .json).", *PAGES, new=True, required=True))

@@ -356,8 +356,7 @@ def receipt_of(mechanism: CertifiedMechanism, *, private: bool, released: Mappin
     """Write the receipt of one release: the mechanism's fields, and values that came out with the release."""
     values = mechanism.arguments()
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
-    parameters = {**values, **released}
-    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private)
+    return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
 
 
 def mechanism_of(receipt: Receipt, kinds: Mapping[str, type[Any]]) -> tuple[Any, dict[str, Any]]:

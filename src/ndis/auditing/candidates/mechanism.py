@@ -85,8 +85,7 @@ def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, runnin
     law = as_projection(mechanism)
     if law is not None:
         require(search.neighbours is None, "neighbours", "be left out for a projection", type(mechanism).__name__)
-        rows = data.open(target=law.target_bound is not None)
-        neighbours, tried, chosen = projection_neighbours(law, rows)
+        neighbours, tried, chosen = projection_neighbours(law, data.open(target=law.target_bound is not None))
         return Candidates([(tried, _candidates(neighbours, claim))], chosen)
     rule = "be left out for this mechanism, whose output on given data is no single Gaussian"
     require(adds_noise(mechanism) and hasattr(mechanism.model, "distribution"), "data", rule, type(mechanism).__name__)
