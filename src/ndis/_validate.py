@@ -50,6 +50,19 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that cannot be written to."""
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
+
+
+def assign(item: object, **values: Any) -> None:
+    """Give an object that cannot be changed its checked values."""
+    for name, value in values.items():
+        object.__setattr__(item, name, value)
+
+
 def _checked(name: str, value: T, good: Any, rule: str) -> T:
     """Return a number or an array of which something holds everywhere."""
     if not np.all(good):

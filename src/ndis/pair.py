@@ -28,6 +28,7 @@ from ndis._validate import (
     broadcast_vectors,
     broadcasts,
     exponential,
+    frozen,
     require,
     shaped,
 )
@@ -37,7 +38,7 @@ from ndis.spectrum import certified, evaluate
 from ndis.spectrum import origins as given
 from ndis.spectrum.invariants import LEAST_SHIFT
 from ndis.spectrum.loss import LogMoment, canonical_form, log_moment, supremum
-from ndis.spectrum.origins import Origin, Rounded, frozen
+from ndis.spectrum.origins import Origin, Rounded
 from ndis.spectrum.whitening import invariants_of_diagonal, invariants_of_low_rank, invariants_of_moments
 
 __all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]

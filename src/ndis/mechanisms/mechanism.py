@@ -17,7 +17,7 @@ import numpy as np
 
 from ndis._files import loads, only_keys
 from ndis._search import budget
-from ndis._validate import Adjacency, as_adjacency, as_choice, require, warn_caller
+from ndis._validate import Adjacency, as_adjacency, as_choice, assign, require, warn_caller
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pages.text import plain
@@ -128,8 +128,7 @@ def settle(
         The other parameters by name.
     """
     epsilon, delta = budget(*target)
-    for name, value in {"target_epsilon": epsilon, "target_delta": delta, **checked}.items():
-        object.__setattr__(mechanism, name, value)
+    assign(mechanism, target_epsilon=epsilon, target_delta=delta, **checked)
     reached = mechanism.profile().certify(epsilon).upper if certified is None else certified(epsilon)
     if not reached <= delta:
         rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ndis._balls import Ball, climb, exact_ball, precision
 from ndis._exact import down, up
 from ndis._search import reverse
-from ndis._validate import Floats
+from ndis._validate import Floats, frozen
 from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
 from ndis.spectrum.invariants import Direction, Directions, reverse_direction
@@ -33,13 +33,6 @@ EXACT_SIZE = 24  # dense pairs up to this size are whitened again in balls if fl
 
 
 ExactRow = tuple[Fraction, Fraction, int]  # t, m², copies
-
-
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that cannot be written to."""
-    copy = np.array(array)
-    copy.setflags(write=False)
-    return copy
 
 
 class Rounded(NamedTuple):
