@@ -297,10 +297,7 @@ def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> F
     >>> certified_log_moment(shift, "remove", 3.0)  # s(1+s)/2 · μ²
     Fraction(3, 4)
     """
-    total = Fraction(0)
-    for group in profile.groups:
-        total += group.count * (_sampled(group, way, order) if group.sampled else _unsampled(group, way, order))
-    return total
+    return sum((g.count * (_sampled if g.sampled else _unsampled)(g, way, order) for g in profile.groups), Fraction(0))
 
 
 def log_budget(order: float, epsilon: float, delta: float) -> Fraction:

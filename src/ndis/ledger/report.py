@@ -138,7 +138,6 @@ def _left(values: Mapping[str, Any]) -> list[list[str]]:
     if not values["slots"]:
         left = [*values["remaining"].items(), *((f"in {name}", value) for name, value in values["left"].items())]
         return [["what", "left"], *([name.replace("_", " "), few(value)] for name, value in left)]
-    rows = [["slot", "left", "of", "ε of one release at the budget's δ"]]
-    for name, slot in values["slots"].items():
-        rows.append([name, str(values["remaining"][name]), str(slot["count"]), stated(slot["epsilon"])])
-    return rows
+    counts, slots = values["remaining"], values["slots"].items()
+    rows = ([name, str(counts[name]), str(slot["count"]), stated(slot["epsilon"])] for name, slot in slots)
+    return [["slot", "left", "of", "ε of one release at the budget's δ"], *rows]

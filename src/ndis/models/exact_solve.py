@@ -33,8 +33,7 @@ def exact_inverse(matrix: ExactArray) -> ExactArray:
     """
     N = matrix.numerators
     content = int(np.gcd.reduce(N.ravel())) or 1
-    inverse = fmpz_mat((N // content).tolist()).inv()
-    return _scaled(inverse, Fraction(matrix.denominator, content))
+    return _scaled(fmpz_mat((N // content).tolist()).inv(), Fraction(matrix.denominator, content))
 
 
 def posterior(
