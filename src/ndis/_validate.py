@@ -57,7 +57,7 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-def assign(item: object, **values: Any) -> None:
+def assign(item: object, /, **values: Any) -> None:
     """Give an object that cannot be changed its checked values."""
     for name, value in values.items():
         object.__setattr__(item, name, value)

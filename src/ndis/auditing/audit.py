@@ -125,8 +125,8 @@ def audit(
     refuted, witness = judgement.refuted, judgement.witness
     proof = None if mechanism is None else prove(mechanism, claim)
     notes = (*judgement.notes, *candidates.seen.notes, *((_DISAGREE,) if refuted and proof is not None else ()))
-    arithmetic = _EXACT if exactly_drawn(mechanism) else _FLOATS
-    missing = (*(candidates.missing if refuted or proof is None else ()), arithmetic)
+    exact = mechanism is not None and exactly_drawn(mechanism)
+    missing = (*(candidates.missing if refuted or proof is None else ()), _EXACT if exact else _FLOATS)
     steps = advice(claim, judgement, given_only=candidates.given_only, mechanism=mechanism)
     return AuditReport(
         claim,
