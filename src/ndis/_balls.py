@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from flint import arb, ctx, fmpq
 
 from ndis.enclosure import Enclosure
+from ndis.errors import PrecisionError
 
 Ball = Any  # flint.arb carries no type information
 T = TypeVar("T")
@@ -36,10 +37,10 @@ def precision(bits: int) -> Iterator[None]:
             ctx.prec = previous
 
 
-def climb(attempt: Callable[[int], T | None], ladder: Iterable[int]) -> T | None:
-    """The first result that is not None, at ever higher precision; None if no precision of the ladder suffices.
+def climb(attempt: Callable[[int], T | None], ladder: Iterable[int], failure: str) -> T:
+    """Return the first result that is not None, at ever higher precision. `failure` says that no precision sufficed.
 
-    >>> climb(lambda bits: bits if bits > 100 else None, (64, 128, 256))
+    >>> climb(lambda bits: bits if bits > 100 else None, (64, 128, 256), "the number was not enclosed")
     128
     """
     for bits in ladder:
@@ -47,7 +48,7 @@ def climb(attempt: Callable[[int], T | None], ladder: Iterable[int]) -> T | None
             result = attempt(bits)
             if result is not None:
                 return result
-    return None
+    raise PrecisionError(failure)
 
 
 def exact_ball(value: float | Fraction) -> Ball:

@@ -62,9 +62,8 @@ class ExactArray:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExactArray):
             return NotImplemented
-        return self.shape == other.shape and bool(
-            np.all(self.numerators * other.denominator == other.numerators * self.denominator)
-        )
+        own, others = self.numerators * other.denominator, other.numerators * self.denominator
+        return self.shape == other.shape and bool(np.all(own == others))
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 
 _FILE = "be a file that can be written"
 _FOLDER = "be a new folder"
@@ -59,10 +59,8 @@ def only_keys(name: str, result: Any, required: tuple[str, ...], optional: tuple
         raise ParameterError(name, "be a JSON object", f"a {type(result).__name__}")
     missing = [key for key in required if key not in result]
     unknown = [key for key in result if key not in required + optional]
-    if missing:
-        raise ParameterError(name, f"have the keys {', '.join(required)}", f"none called {', '.join(missing)}")
-    if unknown:
-        raise ParameterError(name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
+    require(not missing, name, f"have the keys {', '.join(required)}", f"none called {', '.join(missing)}")
+    require(not unknown, name, f"have only the keys {', '.join(required + optional)}", ", ".join(unknown))
     return result
 
 
@@ -73,8 +71,7 @@ def check_format(name: str, result: Any, tag: str, *versions: int) -> int:
     2
     """
     said, version = (result.get(k) if isinstance(result, dict) else None for k in ("format", "format_version"))
-    if said != tag:
-        raise ParameterError(f"format of the {name}", f"be {tag!r}", repr(said))
+    require(said == tag, f"format of the {name}", f"be {tag!r}", repr(said))
     if type(version) is not int or version not in versions:
         raise ParameterError(f"format_version of the {name}", f"be {' or '.join(map(str, versions))}", repr(version))
     return version
@@ -177,17 +174,14 @@ def _part(path: Name, name: str, rule: str, *, new: bool, size: int = 0) -> Iter
         if os.path.lexists(path or os.curdir):  # no name means this folder
             if new:
                 raise FileExistsError
-            if not os.path.exists(path):
-                raise ParameterError(name, rule, f"{kept}: a link that leads nowhere")
+            require(os.path.exists(path), name, rule, f"{kept}: a link that leads nowhere")
             mode = os.stat(path).st_mode
-            if not stat.S_ISREG(mode):
-                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-                raise ParameterError(name, rule, f"{kept}: {kind}")
-            if not (mode & 0o222 and os.access(path, os.W_OK)):  # root may write it, but it is marked
-                raise ParameterError(name, rule, f"{kept}: a read-only file")
+            kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            require(stat.S_ISREG(mode), name, rule, f"{kept}: {kind}")
+            writable = mode & 0o222 and os.access(path, os.W_OK)  # root may write it, but it is marked
+            require(writable, name, rule, f"{kept}: a read-only file")
             with open(path, "rb") as held:
-                if held.read(len(_DATABASE)) == _DATABASE:
-                    raise ParameterError(name, rule, f"{kept}: a database, as ledgers are")
+                require(held.read(len(_DATABASE)) != _DATABASE, name, rule, f"{kept}: a database, as ledgers are")
         os.lstat(os.path.dirname(os.path.abspath(path)))
         target = Path(os.path.realpath(path))
         with suppress(FileNotFoundError):

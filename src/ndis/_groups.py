@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 from ndis._exact import up
 from ndis._files import check_format, loads, only_keys
-from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within, require
+from ndis._validate import Adjacency, Order, as_choice, as_count, as_scalar, as_within, assign, require
 from ndis._version import __version__
 from ndis.accountant.composition import law_of_pair
 from ndis.accountant.laws import Law, StepKind
@@ -69,9 +69,8 @@ class Group:
     count: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "add", other_order(self.remove, self.add))
-        object.__setattr__(self, "rates", tuple(q for q in map(as_rate, self.rates) if q < 1.0))
-        object.__setattr__(self, "count", as_count("count", self.count))
+        add, rates = other_order(self.remove, self.add), tuple(q for q in map(as_rate, self.rates) if q < 1.0)
+        assign(self, add=add, rates=rates, count=as_count("count", self.count))
 
     @property
     def rate(self) -> float:
@@ -139,7 +138,7 @@ class StepGroup:
     singular: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count", as_count("count", self.count))
+        assign(self, count=as_count("count", self.count))
 
     def law(self, order: Order) -> Law:
         """Return the law of one step."""
@@ -156,9 +155,8 @@ class StepGroup:
 
     def pair(self, order: Order) -> GaussianPair:
         """Refuse: the step is no Gaussian pair."""
-        raise ParameterError(
-            "profile", "consist of Gaussian pairs for this", f"a step of kind {self.step.kind!r}", "read its groups"
-        )
+        got = f"a step of kind {self.step.kind!r}"
+        raise ParameterError("profile", "consist of Gaussian pairs for this", got, "read its groups")
 
     def same_release(self, other: Group | StepGroup) -> bool:
         """Say if both groups make the same step, from equal exact inputs."""

@@ -18,7 +18,7 @@ import scipy
 from ndis._exact import down
 from ndis._groups import Group, StepGroup, as_noise_multiplier, as_rate
 from ndis._search import smallest_safe
-from ndis._validate import Adjacency, as_choice, as_count, require
+from ndis._validate import Adjacency, as_choice, as_count, assign, require
 from ndis.accountant.composition import SAMPLED_WIDTH
 from ndis.errors import BudgetError, ParameterError, PrecisionError
 from ndis.mechanisms.gaussian import unit_noise
@@ -120,14 +120,13 @@ class Stage:
         given["examples_per_user"] = as_count("examples_per_user", self.examples_per_user)
         if given["examples_per_user"] > 1 and self.sampling != "poisson":
             raise ParameterError("examples_per_user", f"be 1 for {self.sampling!r}", self.examples_per_user)
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "steps", self.steps or self.bins * self.epochs)  # type: ignore[operator]
+        assign(self, **given)
+        assign(self, steps=self.steps or self.bins * self.epochs)  # type: ignore[operator]
         numbers = {name: getattr(self, name) for name in ("noise_multiplier", *sampler.needs[:-1])}
         if self.sampling == "poisson":
             numbers["examples_per_user"] = self.examples_per_user
-        object.__setattr__(self, "_unit", sampler.profile(**numbers))  # it checks how the numbers go together
-        object.__setattr__(self, "sampling_rate", float(self.rate))
+        # the profile checks how the numbers go together
+        assign(self, _unit=sampler.profile(**numbers), sampling_rate=float(self.rate))
 
     @property
     def batches(self) -> int:
@@ -242,9 +241,8 @@ _CHANGES = {"add-remove": "added or removed", "replace-one": "replaced"}
 def as_stage(**arguments: Any) -> Stage:
     """Make a stage; an argument that no sampler knows is refused."""
     for name in arguments.keys() - {field.name for field in fields(Stage)}:
-        raise ParameterError(
-            name, "be a number of a run", f"{arguments[name]!r:.80}", f"they are {', '.join(_NUMBERS)}"
-        )
+        remedy = f"they are {', '.join(_NUMBERS)}"
+        raise ParameterError(name, "be a number of a run", f"{arguments[name]!r:.80}", remedy)
     return Stage(**{"noise_multiplier": None, **arguments})
 
 

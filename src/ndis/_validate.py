@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndis.errors import ParameterError, PrecisionError
+from ndis.errors import require as require
 
 Floats = NDArray[np.float64]
 Vector = Sequence[Any] | NDArray[Any]  # what gives an array back; a float gives a float back
@@ -19,6 +20,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Adjacency = Literal["add-remove", "replace-one"]
 Order = Literal["remove", "add"]  # p has the record and q has not, or the reverse
+ORDERS: tuple[Order, Order] = ("remove", "add")
 ADJACENCIES: tuple[Adjacency, ...] = ("add-remove", "replace-one")
 
 # The remedy for a bound that was not stated.
@@ -48,16 +50,17 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def require(good: object, name: str, rule: str, got: object, remedy: str = "") -> None:
-    """Refuse a public argument unless its rule holds. Say what holds: NaN fails every comparison.
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy that cannot be written to."""
+    copy = np.array(array)
+    copy.setflags(write=False)
+    return copy
 
-    >>> require(0.0 < 2.0 <= 1.0, "rate", "be above 0 and at most 1", 2.0)
-    Traceback (most recent call last):
-    ...
-    ndis.errors.ParameterError: rate must be above 0 and at most 1; got 2.0
-    """
-    if not good:
-        raise ParameterError(name, rule, got, remedy)
+
+def assign(item: object, /, **values: Any) -> None:
+    """Give an object that cannot be changed its checked values."""
+    for name, value in values.items():
+        object.__setattr__(item, name, value)
 
 
 def _checked(name: str, value: T, good: Any, rule: str) -> T:
@@ -160,13 +163,9 @@ def as_symmetric(name: str, value: ArrayLike, size: Floats | None = None) -> Flo
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.size == 0:
         raise ParameterError(name, "be a square matrix", f"shape {array.shape}")
     excess = np.abs(array - array.T)
-    if not (excess <= len(array) * _ASYMMETRY * (np.abs(array).max() if size is None else size)).all():
-        raise ParameterError(
-            name,
-            "be symmetric",
-            f"a largest asymmetry of {excess.max():.3g}",
-            "average it with its transpose if that is what you mean",
-        )
+    good = (excess <= len(array) * _ASYMMETRY * (np.abs(array).max() if size is None else size)).all()
+    remedy = "average it with its transpose if that is what you mean"
+    require(good, name, "be symmetric", f"a largest asymmetry of {excess.max():.3g}", remedy)
     return array if not excess.any() else 0.5 * (array + array.T)
 
 

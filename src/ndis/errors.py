@@ -1,4 +1,4 @@
-"""This module has every exception and warning of the package.
+"""This module has every exception and warning of the package, and the check that refuses an argument.
 
 Messages follow one form, ``<name> must <rule>; got <value>[; <remedy>]``, and never quote private data.
 """
@@ -35,6 +35,18 @@ class ParameterError(NdisError, ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return ParameterError, self._given  # so that it leaves a worker process unchanged
+
+
+def require(good: object, name: str, rule: str, got: object, remedy: str = "") -> None:
+    """Refuse a public argument unless its rule holds. Say what holds: NaN fails every comparison.
+
+    >>> require(0.0 < 2.0 <= 1.0, "rate", "be above 0 and at most 1", 2.0)
+    Traceback (most recent call last):
+    ...
+    ndis.errors.ParameterError: rate must be above 0 and at most 1; got 2.0
+    """
+    if not good:
+        raise ParameterError(name, rule, got, remedy)
 
 
 class PrecisionError(NdisError, ArithmeticError):

@@ -28,6 +28,7 @@ from ndis._validate import (
     broadcast_vectors,
     broadcasts,
     exponential,
+    frozen,
     require,
     shaped,
 )
@@ -37,7 +38,7 @@ from ndis.spectrum import certified, evaluate
 from ndis.spectrum import origins as given
 from ndis.spectrum.invariants import LEAST_SHIFT
 from ndis.spectrum.loss import LogMoment, canonical_form, log_moment, supremum
-from ndis.spectrum.origins import Origin, Rounded, frozen
+from ndis.spectrum.origins import Origin, Rounded
 from ndis.spectrum.whitening import invariants_of_diagonal, invariants_of_low_rank, invariants_of_moments
 
 __all__ = ["LEAST_SHIFT", "GaussianPair", "Origin"]
@@ -171,12 +172,8 @@ class GaussianPair:
         >>> ndis.GaussianPair.from_diagonal([1.0, 0.0], [4.0, 1.0], [0.0, 0.0], [2.0, 1.0]).variance_ratio
         array([2., 1.])
         """
-        mu_p, v_p, mu_q, v_q = broadcast_vectors(
-            mean_p=as_vector("mean_p", mean_p),
-            var_p=as_vector("var_p", var_p),
-            mean_q=as_vector("mean_q", mean_q),
-            var_q=as_vector("var_q", var_q),
-        )
+        numbers = {"mean_p": mean_p, "var_p": var_p, "mean_q": mean_q, "var_q": var_q}
+        mu_p, v_p, mu_q, v_q = broadcast_vectors(**{name: as_vector(name, x) for name, x in numbers.items()})
         require(mu_p.size != 0, "mean_p", "have at least one entry", "none")
         for name, v in (("var_p", v_p), ("var_q", v_q)):
             require((v >= 0).all(), name, "be non-negative", v)

@@ -81,8 +81,7 @@ def plot_profile(
     require(named, "profiles", "hold at least one profile", "none")
     drawn = {str(label): _as_curve(p) for label, p in named.items()}
     x = epsilon_grid(*drawn.values(), epsilon_range=epsilon_range, points=points)
-    if ax is None:
-        ax = _new_axes()
+    ax = _new_axes() if ax is None else ax
     before = ax.get_ylim() if ax.has_data() else ()
     worst = np.stack([profile.log_delta(x) for profile in drawn.values()])
     if isinstance(profiles, Mapping):
@@ -108,8 +107,7 @@ def plot_epochs(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('epochs', 'ε')
     """
-    if ax is None:
-        ax = _new_axes()
+    ax = _new_axes() if ax is None else ax
     colour = _COLOURS[len(ax.get_lines()) % len(_COLOURS)]
     ax.plot(epochs, epsilons, color=colour, linewidth=2.0, label=label or f"δ = {delta:g}")
     ax.set_xlim(0.0, max(epochs))
@@ -184,9 +182,8 @@ def _dress(ax: Any, x: Floats, worst: Floats, before: tuple[float, ...]) -> None
     highest = highest[highest > _LOG_SMALLEST]
     if highest.size:
         starts = worst.max(axis=1)
-        floor = min(
-            0.5 * math.exp(highest.min()), math.exp(_LEAST_HEIGHT) * math.exp(starts[starts > _LOG_SMALLEST].min())
-        )
+        start = math.exp(starts[starts > _LOG_SMALLEST].min())
+        floor = min(0.5 * math.exp(highest.min()), math.exp(_LEAST_HEIGHT) * start)
         ends = (floor, min(2.0 * math.exp(highest.max()), 1.2), *(y for y in before if y > 0))
         ax.set_ylim(min(ends), max(ends))
     else:

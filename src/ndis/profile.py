@@ -39,6 +39,7 @@ from ndis._validate import (
     as_one_probability,
     as_probability,
     as_scalar,
+    assign,
     broadcasts,
     exponential,
     largest,
@@ -113,9 +114,7 @@ class PrivacyProfile(Risks):
             raise ParameterError("groups", "stand in place of remove, add and sampling_rates", "both")
         failure = as_scalar("failure_probability", failure_probability)
         require(0 <= failure < 1, "failure_probability", "be at least 0 and below 1", failure)
-        object.__setattr__(self, "groups", canonical(groups))
-        object.__setattr__(self, "adjacency", as_adjacency(adjacency))
-        object.__setattr__(self, "failure_probability", failure)
+        assign(self, groups=canonical(groups), adjacency=as_adjacency(adjacency), failure_probability=failure)
         for step in (group.step for group in self.groups if isinstance(group, StepGroup)):
             rule = f"be {step.adjacency!r} for a step of kind {step.kind!r}"
             require(step.adjacency == self.adjacency, "adjacency", rule, repr(self.adjacency))

@@ -23,7 +23,7 @@ from ndis._balls import precision
 from ndis._batches import BatchedProfile
 from ndis._exact import down, root_up
 from ndis._groups import Group, StepGroup
-from ndis._validate import Floats, Order, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
+from ndis._validate import ORDERS, Floats, as_probability, as_reals, as_scalar, as_share, broadcasts, require, shaped
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH, Composition
 from ndis.accountant.curve import UpperCurve
 from ndis.accountant.laws import kept
@@ -54,7 +54,6 @@ _BITS = 128
 _LEAST_MU = 1e-9  # where the search starts
 _FARTHER = 1.1  # factor between ends that are tried
 _INSIDE = Fraction(7, 8)  # the places of a proof end where δ is this share of the slack
-_ORDERS: tuple[Order, ...] = ("remove", "add")
 
 
 Curve = tuple[float, Callable[[Floats], Floats]]  # an ε, and a bound of the larger δ from 0 on, small there
@@ -250,13 +249,12 @@ class Risks(BatchedProfile):
         for the r below. `PrivacyProfile.epsilon` takes e^r δ(ε−r), and an r for up to four times its answer. This bound
         has both factors. The digits of floats, relative to δ, come on top.
         """
-        blurs = [(group.blur(one), group.count) for group in self.groups for one in _ORDERS]
+        blurs = [(group.blur(one), group.count) for group in self.groups for one in ORDERS]
         u = 4.0 * max(uncertainty for (uncertainty, _), _ in blurs)
         r = u * (math.fsum(n * size for (_, size), n in blurs) + 4.0 * np.abs(epsilon)) if u > 0.0 else 0.0
         deltas = np.maximum(self.delta(epsilon - r, order=order), _LEAST_DELTA)
         digits = max([WIDTH, *(one.floats.accepted for one in self._compositions(order))])
-        upper: Floats = np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0)
-        return upper
+        return np.asarray(np.minimum(deltas * np.exp(r + (2.0 * digits + u) * (1.0 - np.log(deltas))), 1.0))
 
     @kept
     def total_variation(self) -> float:
@@ -337,7 +335,7 @@ class Risks(BatchedProfile):
         require((orders >= 1).all(), "order", "be at least 1", order)
         values = np.full(orders.size, math.inf)
         if not self.failure_probability and not any(group.singular for group in self.groups):
-            both = [Composition([(g.law(one), g.count) for g in self.groups], one) for one in _ORDERS]
+            both = [Composition([(g.law(one), g.count) for g in self.groups], one) for one in ORDERS]
             values = np.maximum(*(one.renyi(orders.ravel()) for one in both))
         return shaped(values, orders.shape)
 
@@ -389,7 +387,7 @@ class Risks(BatchedProfile):
         end = float((self.epsilon if self.attained else self.certified_epsilon)(aim))  # other certificates are wide
 
         def upper(epsilon: Floats) -> Floats:
-            bounds = [[self._certify(one, e, SAMPLED_WIDTH).upper for e in epsilon.tolist()] for one in _ORDERS]
+            bounds = [[self._certify(one, e, SAMPLED_WIDTH).upper for e in epsilon.tolist()] for one in ORDERS]
             return np.asarray(np.max(bounds, axis=0))
 
         return end, upper
@@ -427,9 +425,9 @@ def _dominating_shift(groups: tuple[Group | StepGroup, ...]) -> float:
     """
     square = Fraction(0)
     for group in groups:
-        if isinstance(group, StepGroup) or any((group.pair(one).excess != 0.0).any() for one in _ORDERS):
+        if isinstance(group, StepGroup) or any((group.pair(one).excess != 0.0).any() for one in ORDERS):
             return math.inf
-        square += group.count * max(_square(group.pair(one)) for one in _ORDERS)
+        square += group.count * max(_square(group.pair(one)) for one in ORDERS)
     return root_up(square) if square else 0.0
 
 

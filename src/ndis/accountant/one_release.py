@@ -50,10 +50,8 @@ def _view(epsilon: float, rates: tuple[float, ...], order: Order) -> tuple[Ball,
                 return weight, inner
         return None
 
-    answer = climb(attempt, _LADDER)
-    if answer is None:
-        raise PrecisionError(f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_LADDER[-1]} bits")
-    return answer
+    failure = f"the subsampled spectrum at epsilon = {epsilon!r} is out of reach at {_LADDER[-1]} bits"
+    return climb(attempt, _LADDER, failure)
 
 
 class OneRelease:

@@ -163,8 +163,7 @@ def advice(claim: Claim, judgement: Judgement, *, given_only: bool, mechanism: A
 def _after_a_refutation(claim: Claim, witness: Witness, epsilon_refuted: float | None, mechanism: Any) -> Texts:
     """List what to do about a refuted claim: a repair, a claim that holds at this δ, or another mechanism."""
     steps = ["do not rely on the claim, and do not publish further outputs under it"]
-    repair = None if mechanism is None else _calibrated(mechanism, claim)
-    repair = repair or _more_noise(witness, claim, mechanism)
+    repair = _calibrated(mechanism, claim) or _more_noise(witness, claim, mechanism)
     if repair is not None:
         steps.append(repair)
     if epsilon_refuted is None:

@@ -17,8 +17,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from ndis._validate import ORDERS
 from ndis.auditing.claim import Claim
-from ndis.auditing.witness import SIDES, Side, Witness, best_event
+from ndis.auditing.witness import Side, Witness, best_event
 from ndis.enclosure import Enclosure
 from ndis.errors import PrecisionError
 from ndis.profile import Group, PrivacyProfile, StepGroup
@@ -117,7 +118,7 @@ def log_excess(log_delta: float, delta: float) -> float:
 def screened(profile: PrivacyProfile, claim: Claim, blur: float = 0.0) -> Scores:
     """Return the scores of both orders of a pair at each claimed point."""
     scores = []
-    for side in SIDES:
+    for side in ORDERS:
         for epsilon, delta in claim.points:
             value, slack = screen(profile, side, epsilon, blur)
             # less than any float breaks a claim of δ = 0
@@ -129,7 +130,7 @@ def both_orders(
     neighbours: str, words: tuple[str, str], make: Make, claim: Claim, scores: Scores, **more: Any
 ) -> Iterator[Candidate]:
     """Yield a candidate for each order of a pair at each claimed point, from their scores."""
-    places = [(side, order, point) for side, order in zip(SIDES, words, strict=True) for point in claim.points]
+    places = [(side, order, point) for side, order in zip(ORDERS, words, strict=True) for point in claim.points]
     for (side, order, point), score in zip(places, scores, strict=True):
         yield Candidate(neighbours, order, make, side, *point, *score, **more)
 
@@ -309,8 +310,7 @@ def judge(ranked: list[Candidate], *, progress: bool | None = None) -> Judgement
     lower = max(box.lower, shown.delta) if refuted else min(box.lower, shown.delta)
     event, odds = best_event(profile, shown.side, shown.epsilon)
     box = Enclosure(lower, max(lower, box.upper))
-    point = (shown.epsilon, shown.delta)
-    witness = Witness(shown.neighbours, shown.order, *point, box, event, profile, shown.side, odds)
+    witness = Witness(shown.neighbours, shown.order, shown.epsilon, shown.delta, box, event, profile, shown.side, odds)
     notes = []
     if refuted and lower == shown.delta:
         notes.append(

@@ -188,10 +188,8 @@ class AuditReport(Page):
         if self.witness is not None:
             w = self.witness
             sure = ", which is less with certainty" if self.refuted else ""
-            lines += [
-                f"worst pair: {w.neighbours}; {w.order}",
-                f"δ at ε = {w.epsilon!r} lies in {list(w.enclosure)}; claimed {w.delta!r}{sure}",
-            ]
+            lines.append(f"worst pair: {w.neighbours}; {w.order}")
+            lines.append(f"δ at ε = {w.epsilon!r} lies in {list(w.enclosure)}; claimed {w.delta!r}{sure}")
             lines += [f"event: {' '.join(w.event.split())}"] if self.refuted else []
         if self.witness is not None and self.epsilon_refuted is not None:
             every, largest = self.epsilon_refuted == math.inf, f"largest ε refuted: {self.epsilon_refuted!r}"

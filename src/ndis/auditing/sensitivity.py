@@ -157,6 +157,4 @@ def _quantities(envelope: Envelope, pair: GaussianPair) -> Iterator[tuple[str, f
 
 
 def _share(value: float, allowed: float) -> float:
-    if allowed > 0:
-        return value / allowed
-    return 0.0 if value <= _NOISE else math.inf
+    return value / allowed if allowed > 0 else 0.0 if value <= _NOISE else math.inf

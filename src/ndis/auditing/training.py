@@ -233,11 +233,9 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
     claimed, loosest = max(claim.points, key=itemgetter(1))
     verdict = REFUTED if report.refuted else SOUND if proved else UNKNOWN
     findings = _findings(loop, verdict)
-    notes = report.notes
     holds = "no ε at all" if guaranteed is None else f"ε = {at_most(guaranteed)} at δ = {plain(loosest)}"
     known = (f"what theorems prove for all data is {holds}; the claim says ε = {few(claimed)} there",)
-    if verdict == UNKNOWN:  # a gate must not take the page for a pass
-        notes = (_NO_GUARANTEE, *known, *notes)
+    first = (_NO_GUARANTEE, *known) if verdict == UNKNOWN else ()  # a gate must not take the page for a pass
     made = call_of(loop) or ("", "")
     report = replace(
         report,
@@ -248,7 +246,7 @@ def audit_training(loop: TrainingLoop, claim: Claim | None = None, *, delta: flo
             *(f"{one.name}: {one.why}. To repair it, {one.repair}" for one in findings),
         ),
         undecided=verdict == UNKNOWN,
-        notes=notes,
+        notes=(*first, *report.notes),
         reproduce=f"{made[0]}\nfrom ndis.auditing import Claim, audit_training\naudit_training({made[1]}, {claim!r})",
         data_used="no",
     )

@@ -19,7 +19,7 @@ import numpy as np
 import scipy
 
 from ndis._files import only_keys
-from ndis._validate import as_scalar, as_vector, require
+from ndis._validate import ORDERS, as_scalar, as_vector, require
 from ndis.chi_square import loss_laws
 from ndis.enclosure import Enclosure
 from ndis.errors import NdisError, ParameterError
@@ -30,7 +30,6 @@ from ndis.profile import PrivacyProfile
 Side = Literal["remove", "add"]
 Point = tuple[float, float]  # (ε, δ)
 Odds = tuple[float, float] | None  # probabilities of the event under p and q; None if floats do not give them
-SIDES: tuple[Side, Side] = ("remove", "add")
 # The words for the two orders of a pair: given by the user, with a record more, or other data.
 AS_GIVEN = ("p and q as given", "p and q exchanged")
 WITH_RECORD = (
@@ -91,9 +90,7 @@ class Witness:
     @property
     def pair(self) -> GaussianPair | None:
         """Return the ordered pair, p from q; None if the laws are mixtures by sampling."""
-        if self.profile.sampled:
-            return None
-        return self.profile.groups[0].pair(self.side)
+        return None if self.profile.sampled else self.profile.groups[0].pair(self.side)
 
     @property
     def revealing(self) -> bool:
@@ -119,7 +116,7 @@ class Witness:
         item = dict(only_keys("witness", plain, required, ("probabilities",)))
         low, high = _two_probabilities("enclosure", item["enclosure"])
         require(low <= high, "enclosure of the witness", "be in order", repr(item["enclosure"]))
-        require(item["side"] in SIDES, "side of the witness", "be 'remove' or 'add'", repr(item["side"]))
+        require(item["side"] in ORDERS, "side of the witness", "be 'remove' or 'add'", repr(item["side"]))
         for key in ("neighbours", "order", "event"):
             require(isinstance(item[key], str), f"{key} of the witness", "be text", type(item[key]).__name__)
         for key in ("epsilon", "delta"):

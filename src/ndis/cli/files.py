@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ndis._files import read_bytes, read_object
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 
 if TYPE_CHECKING:
     from ndis.data.schema import Schema
@@ -115,10 +115,8 @@ def _with_schema(data: Any, columns: Any, targets: Any, header: bool, file: Path
     target, *more = (targets if isinstance(targets, list | tuple) else [targets]) or [None]
     if more:
         raise ParameterError("targets", "be one column with a schema", ", ".join(map(str, targets)))
-    return {
-        "columns": names,
-        "schema": schema if target in (None, schema.target_name) else schema.with_target(str(target)),
-    }
+    stated = schema if target in (None, schema.target_name) else schema.with_target(str(target))
+    return {"columns": names, "schema": stated}
 
 
 def read_schema(file: Path) -> Schema:
@@ -142,8 +140,7 @@ def _chosen(name: str, given: Any, names: tuple[str, ...]) -> list[str | int] | 
     if given in (None, (), []):
         return None
     items = list(given) if isinstance(given, list | tuple) else [given]
-    if not all(type(item) in (str, int) for item in items):
-        raise ParameterError(name, "be names or numbers of columns", "other values")
+    require(all(type(item) in (str, int) for item in items), name, "be names or numbers of columns", "other values")
     words = items if all(item in names for item in items) else _joined(items).split(",")
     stripped = [word if word in names else word.strip() for word in words]
     return [int(word) if word not in names and word.isdecimal() else word for word in stripped]

@@ -10,11 +10,10 @@ from typing import Any
 
 import click
 
-from ndis._files import write_file
 from ndis.cli import options as opt
 from ndis.cli.files import table_options
-from ndis.cli.output import as_json_text, print_values, write_answer
-from ndis.errors import ParameterError
+from ndis.cli.output import as_json_text, print_values, write_answer, write_or_print
+from ndis.errors import ParameterError, require
 
 _PUBLIC = ("epsilon", "delta", "row_norm_bound", "target_bound", "adjacency", "schema", "ledger", "slot")
 
@@ -51,8 +50,7 @@ def regress(data: Path, target: str | None, method: str, output: Path | None, as
         remedy = "write [target] with name, low and high into the file, or name one of its columns with --target"
         raise ParameterError("schema", "have a target", "none", remedy)
     column, *more = how.pop("targets", None) or [target]
-    if more:
-        raise ParameterError("--target", "name one column", repr(target))
+    require(not more, "--target", "name one column", repr(target))
     model = _model(method, {**given, "schema": stated})
     model.fit_data(data, target=column, **how, progress=given["progress"])
     others = [i for i in range(model.n_features_in_ + 1) if i != column]
@@ -89,8 +87,7 @@ def _model(method: str, given: dict[str, Any]) -> Any:
     if method == "sketch":
         return PrivateRidge(**public, alpha=given["alpha"], sketch_size=given["sketch_size"])
     for name, default in (("alpha", 0.0), ("sketch_size", None)):
-        if given[name] != default:
-            raise ParameterError(name, "be left out with --method rounds", given[name])
+        require(given[name] == default, name, "be left out with --method rounds", given[name])
     return PrivateLinearRegression(**public)
 
 
@@ -136,11 +133,7 @@ def predict(fit: Path, data: Path, header: bool, output: Path | None) -> None:
     table = io.StringIO()
     predicted = ("" if v is None or v != v else str(v) for v in values)
     csv.writer(table, lineterminator="\n").writerows([each] for each in (str(model.schema.target_name), *predicted))
-    text = table.getvalue()
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_file(output, text.encode(), new=True)
+    write_or_print(output, table.getvalue())
 
 
 @opt.command(

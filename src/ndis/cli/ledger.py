@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from ndis._files import only_keys, read_object, write_file
+from ndis._files import only_keys, read_object
 from ndis.cli.files import read_profile
 from ndis.cli.options import ADJACENCY, JSON, PAGES, Commands, argument, choice, command, listed, option, written
-from ndis.cli.output import print_values
+from ndis.cli.output import print_values, write_or_print
 from ndis.cli.release import sketch_mechanism
-from ndis.errors import LedgerError, ParameterError
+from ndis.errors import LedgerError, ParameterError, require
 from ndis.pages.text import printable, several
 
 _LEDGER = argument("path", "LEDGER")
@@ -123,10 +123,8 @@ def anchor(path: Path, output: Path | None) -> None:
     Example: ndis ledger anchor visits.ledger --output visits-2026-07.anchor
     """
     seal = _opened(path).anchor()
-    if output is None:
-        click.echo(f"{seal['entry']}:{seal['head']}")
-    else:
-        write_file(output, json.dumps({"ledger": seal}, indent=2).encode() + b"\n", new=True)
+    text = f"{seal['entry']}:{seal['head']}" if output is None else json.dumps({"ledger": seal}, indent=2)
+    write_or_print(output, f"{text}\n")
 
 
 @command(_LEDGER, written("A new file for the report (.html or .json).", *PAGES, new=True, required=True))
@@ -184,19 +182,16 @@ def _slot(name: str, item: Any, folder: Path, adjacency: Any, delta: float) -> t
     """Return what a slot declares, and its count. A noise multiplier is the mechanism that `ndis count` makes of it."""
     known = only_keys(f"slot {name!r}", item, ("count",), _WAYS)
     ways = [way for way in _WAYS if way in known]
-    if len(ways) != 1:
-        raise ParameterError(f"slot {name!r}", f"have one of {', '.join(_WAYS)}", ", ".join(ways) or "none")
+    require(len(ways) == 1, f"slot {name!r}", f"have one of {', '.join(_WAYS)}", ", ".join(ways) or "none")
     value = known[ways[0]]
     if ways == ["noise_multiplier"]:
         from ndis.mechanisms.gaussian import GaussianMechanism
 
-        if type(value) not in (int, float):
-            raise ParameterError(f"noise_multiplier of slot {name!r}", "be a number", repr(value))
+        require(type(value) in (int, float), f"noise_multiplier of slot {name!r}", "be a number", repr(value))
         public = {"delta": delta, "sensitivity": 1.0, "adjacency": adjacency}
         return GaussianMechanism.with_noise(noise_std=value, **public), known["count"]
     if ways == ["profile"]:
-        if not isinstance(value, str):
-            raise ParameterError(f"profile of slot {name!r}", "be the name of a file", repr(value))
+        require(isinstance(value, str), f"profile of slot {name!r}", "be the name of a file", repr(value))
         return read_profile(folder / value), known["count"]
     public = only_keys(f"sketch of slot {name!r}", value, _NEEDED, _OPTIONAL)
     return sketch_mechanism(public, adjacency=adjacency), known["count"]

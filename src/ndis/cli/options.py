@@ -18,7 +18,7 @@ import click
 
 from ndis._files import check_file
 from ndis.cli.output import place_of
-from ndis.errors import NdisError, ParameterError, PrecisionError
+from ndis.errors import NdisError, ParameterError, PrecisionError, require
 from ndis.pages.text import printable
 
 # Names of arguments of the library, and the parameters of commands that have another name.
@@ -186,8 +186,7 @@ def reports(names: str) -> click.Option:
 def need_one(rule: str, *given: object) -> None:
     """Refuse options that say one thing twice, or not at all; what is not given is None."""
     said = sum(one is not None for one in given)
-    if said != 1:
-        raise ParameterError("input", rule, "both" if said else "neither")
+    require(said == 1, "input", rule, "both" if said else "neither")
 
 
 def flag(names: str, help: str) -> click.Option:

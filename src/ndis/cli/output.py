@@ -38,6 +38,14 @@ def write_answer(path: Path | None, values: Mapping[str, Any], page: Callable[[]
         write_file(path, text.encode() + b"\n", new=True)
 
 
+def write_or_print(path: Path | None, text: str) -> None:
+    """Write a text to a new file; without a path it is printed."""
+    if path is None:
+        click.echo(text, nl=False)
+    else:
+        write_file(path, text.encode(), new=True)
+
+
 def print_rows(rows: Sequence[Mapping[str, float | str]], *, as_json: bool, **about: object) -> None:
     """Print rows of equal keys, as a table or as one JSON object; JSON has no infinity, so null stands for it there."""
     if as_json:

@@ -13,7 +13,7 @@ from ndis._files import check_new_folder, write_file
 from ndis.cli import options as opt
 from ndis.cli.files import read_schema, table_options
 from ndis.cli.output import as_json_text, print_values
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pages.text import printable
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ def _public(schema: Schema | None, given: Mapping[str, Any]) -> dict[str, Any]:
             rule = "be left out with a schema, whose target has a range"
             raise ParameterError("target_bound", rule, given["target_bound"])
         public |= {key: value for key, value in schema.bounds().items() if given[key] is None}
-    if given["ptr"] and given["rate"] is not None:
-        raise ParameterError("--rate", "be left out with --ptr", given["rate"])
+    require(not given["ptr"] or given["rate"] is None, "--rate", "be left out with --ptr", given["rate"])
     if not given["ptr"] and any(given[name] is not None for name in _TEST):
         raise ParameterError("--test-noise-std and --failure-probability", "come with --ptr", "no --ptr")
     own = _TEST if given["ptr"] else () if given["rate"] is None else ("rate",)
@@ -177,8 +176,7 @@ def count(data: Path, output: Path | None, header: bool, as_json: bool, **given:
     mechanism = _mechanism(given["epsilon"], given["noise_std"], given["delta"])
     unnamed = kind_of_files(files_of(data)) == "csv" and not header  # a line is a record, whatever its columns are
     table = open_table(data, columns=["record"] if unnamed else None, header=header, progress=given["progress"])
-    if not table.width:
-        raise ParameterError("data", "have at least one column", "none")
+    require(table.width, "data", "have at least one column", "none")
 
     def make() -> GaussianRelease:
         made = mechanism.release([_records(table)])

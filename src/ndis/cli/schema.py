@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from ndis._files import write_file
 from ndis.cli.files import names_of, table_options
 from ndis.cli.options import HEADER, JSON, SCHEMA, Commands, argument, command, listed, option, written
-from ndis.cli.output import as_json_text
-from ndis.errors import ParameterError
+from ndis.cli.output import as_json_text, write_or_print
+from ndis.errors import ParameterError, require
 from ndis.pages.text import printable
 
 _COLUMNS = listed("--columns", "Names of all columns of a CSV file without --header, in order.")
@@ -32,11 +31,7 @@ def init(data: Path, columns: list[str], header: bool, target: str | None, outpu
     """
     from ndis.data.schema.template import template
 
-    text = template(data, columns=names_of(columns), header=header, target=target)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_file(output, text.encode(), new=True)
+    write_or_print(output, template(data, columns=names_of(columns), header=header, target=target))
 
 
 @command(
@@ -60,8 +55,7 @@ def check(
     """
     from ndis.data.schema import Schema
 
-    if schema is not None and second is not None:
-        raise ParameterError("--schema", "be left out if SCHEMA comes before DATA", str(schema))
+    require(schema is None or second is None, "--schema", "be left out if SCHEMA comes before DATA", str(schema))
     file, data = (first, second) if schema is None else (schema, first)
     if file is None:
         raise ParameterError("SCHEMA", "be given", "none")

@@ -15,7 +15,7 @@ from ndis.cli import options as opt
 from ndis.cli.audit import REFUTED
 from ndis.cli.files import read_profile
 from ndis.cli.output import print_rows, print_values, write_picture
-from ndis.errors import ParameterError
+from ndis.errors import ParameterError, require
 from ndis.pages.text import at_least, at_most
 
 _COMPARED = ("noise_multiplier", "batch_size", "records", "epochs", "steps")  # what a comparison takes
@@ -77,7 +77,6 @@ def dpsgd(delta: float, compare: bool, as_json: bool, output: Path | None, **giv
 
 def _compare(delta: float, as_json: bool, output: Path | None, given: dict[str, Any]) -> None:
     """Print a table of all samplers for one training plan."""
-    from ndis._validate import require
     from ndis.dpsgd import DPSGD
 
     for name in (name for name in given if name not in _COMPARED):
@@ -110,12 +109,10 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
     sampling, known = given["sampling"], dict(given)
     needs = SAMPLERS[sampling].needs
     for name in ("bins", "max_batch_size"):
-        if given[name] is not None and name not in needs:
-            raise ParameterError(name, f"not be given for {sampling!r}", given[name])
+        require(given[name] is None or name in needs, name, f"not be given for {sampling!r}", given[name])
     if sampling == "allocation":
         known["epochs"] = _steps(Fraction(1), given["epochs"], given["steps"])  # epochs that are begun count
-        if given["steps"] is not None:
-            raise ParameterError("steps", "not be given for 'allocation'", given["steps"], "say --epochs")
+        require(given["steps"] is None, "steps", "not be given for 'allocation'", given["steps"], "say --epochs")
         known["bins"] = given["bins"] or math.floor(1 / _rate(given, given["records"]))
     else:
         rate = _rate(given, given["records"] if sampling != "truncated" or given["batch_size"] else None)
@@ -130,11 +127,9 @@ def _rate(given: dict[str, Any], records: Any) -> Fraction:
         got = "both" if rate is not None else "neither"
         raise ParameterError("input", "be --sampling-rate, or --batch-size and --records", got)
     if rate is None:
-        if not 1 <= size <= records:
-            raise ParameterError("--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
+        require(1 <= size <= records, "--batch-size", "be at least 1 and at most --records", f"{size} of {records}")
         return Fraction(size, records)
-    if not 0 < rate <= 1:
-        raise ParameterError("--sampling-rate", "be above 0 and at most 1", rate)
+    require(0 < rate <= 1, "--sampling-rate", "be above 0 and at most 1", rate)
     return Fraction(rate)
 
 
@@ -143,8 +138,7 @@ def _steps(rate: Fraction, epochs: float | None, steps: int | None) -> int:
     opt.need_one("be one of --epochs and --steps", epochs, steps)
     if epochs is None:
         return steps  # type: ignore[return-value]  # one of both
-    if not 0 < epochs < math.inf:
-        raise ParameterError("--epochs", "be positive and finite", epochs)
+    require(0 < epochs < math.inf, "--epochs", "be positive and finite", epochs)
     return math.ceil(Fraction(epochs) / rate)
 
 

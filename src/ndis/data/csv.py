@@ -80,9 +80,8 @@ def given_names(columns: Any) -> tuple[str, ...]:
     names = tuple("" if item is None else item for item in items)
     rule = "name all columns of a CSV file, from left to right, by different printable words that are no numbers"
     remedy = "or say header=True (--header) if the first line of every file holds public names"
-    require(
-        _are_names([name for name in names if name != ""]), "columns", rule, "something else" if items else None, remedy
-    )
+    good = _are_names([name for name in names if name != ""])
+    require(good, "columns", rule, "something else" if items else None, remedy)
     return names
 
 

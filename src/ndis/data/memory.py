@@ -38,7 +38,9 @@ def memory_table(data: Any) -> Table:
             raise ParameterError("data", rule, type(data).__name__, "collect it, or pass the path")
         return opener(data)
     if isinstance(data, Mapping):  # some sparse matrices are one too
-        return _mapping(data)
+        names, columns = check_names(data), [column_table(column) for column in data.values()]
+        same_length(map(_length, data.values()))
+        return side_by_side(columns, names)
     known = "an array, a sparse matrix, a data frame, an Arrow table, a mapping of columns, a tensor"
     raise ParameterError("data", f"be {known}, a dask collection or a path", type(data).__name__)
 
@@ -168,13 +170,6 @@ def _torch(tensor: Any) -> Table:
         yield tuple(pick(values, group) for group in groups)
 
     return Table((frozenset({"number"}),) * width, None, rows, device=str(values.device))
-
-
-def _mapping(data: Mapping[Any, Any]) -> Table:
-    names = check_names(data)
-    columns = [column_table(column) for column in data.values()]
-    same_length(map(_length, data.values()))
-    return side_by_side(columns, names)
 
 
 _OPENERS: dict[str, tuple[Callable[[Any], Table], tuple[str, ...]]] = {  # by module, with the types that each opens

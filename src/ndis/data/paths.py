@@ -53,9 +53,7 @@ def shown(data: Any) -> str:
     >>> shown("a\x1b.csv"), shown(["rare disease", "flu"])
     ('a\\\\x1b.csv', 'an item of the list')
     """
-    if isinstance(data, list):
-        return "an item of the list"
-    return printable(str(data))
+    return "an item of the list" if isinstance(data, list) else printable(str(data))
 
 
 def files_of(data: Any) -> list[Path]:

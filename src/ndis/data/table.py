@@ -238,10 +238,8 @@ class Rows:
         for parts in self.on_host():
             blocks.append(tuple(numbers(each[:left]) for each in parts))
             left = None if left is None else left - len(blocks[-1][0])
-        kept = [[block[g] for block in blocks] for g in range(len(self.groups))]
-        return tuple(
-            np.concatenate([np.empty((0, width)), *parts]) for width, parts in zip(self.widths, kept, strict=True)
-        )
+        starts = (np.empty((0, width)) for width in self.widths)
+        return tuple(np.concatenate([start, *(block[g] for block in blocks)]) for g, start in enumerate(starts))
 
     def held(self) -> Rows:
         """Return rows that are read at their first use, and then stay in memory."""

@@ -151,9 +151,8 @@ def _plain(a: PrivacyProfile, b: PrivacyProfile, order: Order) -> tuple[Gaussian
     supply = [group for group in a.groups if isinstance(group, Group) and group.sampled]
     left = [group.count for group in supply]
     unserved: list[GaussianPair] = [g.pair(order) for g in b.groups if not g.sampled]
-    for group in sorted(
-        (g for g in b.groups if isinstance(g, Group) and g.sampled), key=lambda g: g.rate, reverse=True
-    ):
+    sampled = [group for group in b.groups if isinstance(group, Group) and group.sampled]
+    for group in sorted(sampled, key=lambda g: g.rate, reverse=True):
         need = group.count
         for i, one in enumerate(supply):
             if need and left[i] and _serves(one, group, order):

@@ -55,10 +55,7 @@ def enclosed(pair: GaussianPair) -> Directions:
         fine = balls.mutually_singular or all(t.rel_accuracy_bits() >= 200 for t, _, _ in balls.curved)
         return balls if fine else None
 
-    balls = climb(attempt, _BITS)
-    if balls is None:
-        raise PrecisionError("the invariants of a pair could not be enclosed to 200 bits")
-    return balls
+    return climb(attempt, _BITS, "the invariants of a pair could not be enclosed to 200 bits")
 
 
 def up(value: Ball) -> Fraction:

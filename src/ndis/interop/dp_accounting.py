@@ -12,7 +12,7 @@ import numpy as np
 from dp_accounting import NeighboringRelation, PrivacyAccountant
 from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
-from ndis._validate import Adjacency, Order, as_adjacency, as_one_probability, as_scalar, require
+from ndis._validate import ORDERS, Adjacency, as_adjacency, as_one_probability, as_scalar, require
 from ndis.accountant.composition import SAMPLED_WIDTH, WIDTH
 from ndis.errors import ParameterError
 from ndis.pair import GaussianPair
@@ -86,9 +86,8 @@ def _truncated(event: Any, relation: NeighboringRelation) -> PrivacyProfile | No
     if most >= records and event.noise_multiplier > 0:  # no sample is cut
         return _gaussian(event, relation).subsampled(rate)
     sizes = {"max_batch_size": int(most), "records": int(records)}
-    return _made(
-        event, partial(PrivacyProfile.from_truncated_poisson, sampling_rate=rate, **sizes), event.noise_multiplier
-    )
+    made = partial(PrivacyProfile.from_truncated_poisson, sampling_rate=rate, **sizes)
+    return _made(event, made, event.noise_multiplier)
 
 
 def _fixed_size(event: Any, relation: NeighboringRelation) -> PrivacyProfile | None:
@@ -297,12 +296,11 @@ def to_pld(profile: PrivacyProfile, *, discretization: float = 1e-3, tail: float
     require(h > 0.0, "discretization", "be positive", h)
     if profile.failure_probability >= least:
         least = min(2.0 * profile.failure_probability, 0.5)
-    orders: tuple[Order, Order] = ("remove", "add")
-    ends = [float(profile.epsilon(least, order=order)) for order in orders]
+    ends = [float(profile.epsilon(least, order=order)) for order in ORDERS]
     if not max(ends) <= _MOST_POINTS * h:
         raise ParameterError("discretization", f"give at most {_MOST_POINTS} points", h, "take a larger one")
     pmfs, width = [], 2.0 * (SAMPLED_WIDTH if profile.composed else WIDTH)
-    for order, end, other in zip(orders, ends, reversed(ends), strict=True):
+    for order, end, other in zip(ORDERS, ends, reversed(ends), strict=True):
         low, high = math.floor(-other / h) - 1, math.ceil(end / h) + 1
         # A bound of one δ bounds every later one, since δ falls. None lies below the upper end of `certify`.
         deltas = profile._upper_deltas(h * np.arange(low, high + 1, dtype=np.float64), order) * (1.0 + width)

@@ -18,7 +18,7 @@ from flint import arb
 from ndis._balls import exact_ball, precision
 from ndis._exact import down, root_down, root_up
 from ndis._search import chernoff_factor_ball
-from ndis._validate import as_scalar, require
+from ndis._validate import ORDERS, as_scalar, require
 from ndis.dominance.curves import enclosed, up
 from ndis.enclosure import Enclosure
 from ndis.errors import BudgetError, LedgerError, ParameterError, PrecisionError
@@ -33,7 +33,6 @@ FAILURE_BITS = 1074  # failure probabilities are floats, and so whole multiples 
 _WIDTHS = (1e-13, 1e-15)  # relative widths of enclosures that are tried if the usual one does not decide
 _BITS = 320
 _DIGITS = 90.0  # the moment of a sampled step is meant to be known to e^-90
-_WAYS: tuple[Order, ...] = ("remove", "add")
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ class Renyi(_Filter):
     """
 
     kind: ClassVar[str] = "renyi"
-    sums = _WAYS  # K(s) in each direction
+    sums = ORDERS  # K(s) in each direction
 
     order: float  # α = 1 + s
 
@@ -239,7 +238,7 @@ class Renyi(_Filter):
     def cost(self, slot: str | None, request: Request) -> dict[str, Any]:
         """Return K of the request at the fixed order, in each direction."""
         _refuse_failures(request.profile)
-        moments = {way: certified_log_moment(request.profile, way, self.order) for way in _WAYS}
+        moments = {way: certified_log_moment(request.profile, way, self.order) for way in ORDERS}
         return {way: f"{units_up(moment, UNIT_BITS):x}" for way, moment in moments.items()}
 
     def remaining(self, totals: Totals) -> dict[str, Any]:
@@ -256,7 +255,7 @@ def squared_shift(profile: PrivacyProfile) -> Fraction:
     """
     total = Fraction(0)
     for group in profile.groups:
-        both = [] if group.sampled else [enclosed(group.pair(way)) for way in ("remove", "add")]
+        both = [] if group.sampled else [enclosed(group.pair(way)) for way in ORDERS]
         if not both or any(one.curved or one.mutually_singular for one in both):
             rule, remedy = "be a Gaussian mean shift without sampling", "a ledger of kind 'renyi' or a plan takes it"
             raise ParameterError("request", rule, "another profile", remedy)
@@ -298,10 +297,7 @@ def certified_log_moment(profile: PrivacyProfile, way: Order, order: float) -> F
     >>> certified_log_moment(shift, "remove", 3.0)  # s(1+s)/2 · μ²
     Fraction(3, 4)
     """
-    total = Fraction(0)
-    for group in profile.groups:
-        total += group.count * (_sampled(group, way, order) if group.sampled else _unsampled(group, way, order))
-    return total
+    return sum((g.count * (_sampled if g.sampled else _unsampled)(g, way, order) for g in profile.groups), Fraction(0))
 
 
 def log_budget(order: float, epsilon: float, delta: float) -> Fraction:

@@ -168,8 +168,7 @@ class Ledger:
         if before == opens:  # the same file could not be written before
             closed = next(entry for entry in self._store.entries() if entry.action == "renew")
         else:
-            content = {"opens": opens, "details": asking()}
-            closed = self._append("renew", content)
+            closed = self._append("renew", {"opens": opens, "details": asking()})
         Store.create(path, {**opens["root"], **history.link_to(self._store.about, closed)}, profiles)
         return Ledger(path)
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ndis._validate import ORDERS
 from ndis._version import __version__
 from ndis.ledger.store import Entry
 from ndis.pages.html import Page, chart, render
 from ndis.pages.text import equation, few, stated
-from ndis.profile import Order, PrivacyProfile
+from ndis.profile import PrivacyProfile
 
 _SHOWN = 500  # releases on the page; JSON has all
 _POINTS = 81  # points of the curve
@@ -24,7 +25,6 @@ STATES = {
     "return": "given back, nothing was read",
 }
 PEOPLE = ("by", "purpose", "user", "host")  # who asked, and what for
-_ORDERS: tuple[Order, ...] = ("remove", "add")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class LedgerReport(Page):
         if values["curve"]:
             least = _DRAWN_BELOW * values["delta"]
             remove, add = (
-                [(row["epsilon"], row[order]) for row in values["curve"] if row[order] >= least] for order in _ORDERS
+                [(row["epsilon"], row[order]) for row in values["curve"] if row[order] >= least] for order in ORDERS
             )
             words = "δ on a logarithmic axis against ε, in both orders, for everything that the ledger allows together."
             budget = [(values["epsilon"], values["delta"])]
@@ -121,8 +121,8 @@ def curve_of(profile: PrivacyProfile | None, epsilon: float) -> list[dict[str, f
     if profile is None:
         return []
     grid = np.linspace(0.0, 2.0 * epsilon if epsilon > 0 else 1.0, _POINTS)
-    columns = [grid.tolist(), *(profile.delta(grid, order=order).tolist() for order in _ORDERS)]
-    return [dict(zip(("epsilon", *_ORDERS), row, strict=True)) for row in zip(*columns, strict=True)]
+    columns = [grid.tolist(), *(profile.delta(grid, order=order).tolist() for order in ORDERS)]
+    return [dict(zip(("epsilon", *ORDERS), row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _all_periods(total: Mapping[str, Any]) -> str:
@@ -138,7 +138,6 @@ def _left(values: Mapping[str, Any]) -> list[list[str]]:
     if not values["slots"]:
         left = [*values["remaining"].items(), *((f"in {name}", value) for name, value in values["left"].items())]
         return [["what", "left"], *([name.replace("_", " "), few(value)] for name, value in left)]
-    rows = [["slot", "left", "of", "ε of one release at the budget's δ"]]
-    for name, slot in values["slots"].items():
-        rows.append([name, str(values["remaining"][name]), str(slot["count"]), stated(slot["epsilon"])])
-    return rows
+    counts, slots = values["remaining"], values["slots"].items()
+    rows = ([name, str(counts[name]), str(slot["count"]), stated(slot["epsilon"])] for name, slot in slots)
+    return [["slot", "left", "of", "ε of one release at the budget's δ"], *rows]

@@ -236,10 +236,8 @@ class Store:
             raise LedgerError("the file is no ledger of this package")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
         if version != FORMAT_VERSION:
-            raise LedgerError(
-                f"the ledger {str(self.path)!r} has format version {version}; this version of the package needs "
-                f"{FORMAT_VERSION}"
-            )
+            needed = f"this version of the package needs {FORMAT_VERSION}"
+            raise LedgerError(f"the ledger {str(self.path)!r} has format version {version}; {needed}")
         # SQLite's own indexes have no words that declared them
         listed = connection.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         objects: list[tuple[str, str, str]] = listed.fetchall()

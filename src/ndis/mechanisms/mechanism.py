@@ -17,7 +17,7 @@ import numpy as np
 
 from ndis._files import loads, only_keys
 from ndis._search import budget
-from ndis._validate import Adjacency, as_adjacency, as_choice, require, warn_caller
+from ndis._validate import Adjacency, as_adjacency, as_choice, assign, require, warn_caller
 from ndis._version import __version__
 from ndis.errors import ParameterError, PrecisionError
 from ndis.pages.text import plain
@@ -128,8 +128,7 @@ def settle(
         The other parameters by name.
     """
     epsilon, delta = budget(*target)
-    for name, value in {"target_epsilon": epsilon, "target_delta": delta, **checked}.items():
-        object.__setattr__(mechanism, name, value)
+    assign(mechanism, target_epsilon=epsilon, target_delta=delta, **checked)
     reached = mechanism.profile().certify(epsilon).upper if certified is None else certified(epsilon)
     if not reached <= delta:
         rule = f"keep delta at epsilon = {epsilon:g} within {delta:g}"
@@ -356,8 +355,7 @@ def receipt_of(mechanism: CertifiedMechanism, *, private: bool, released: Mappin
     """Write the receipt of one release: the mechanism's fields, and values that came out with the release."""
     values = mechanism.arguments()
     epsilon, delta, adjacency = (values.pop(name) for name in ("epsilon", "delta", "adjacency"))
-    parameters = {**values, **released}
-    return Receipt(type(mechanism).__name__, parameters, epsilon, delta, adjacency, private=private)
+    return Receipt(type(mechanism).__name__, {**values, **released}, epsilon, delta, adjacency, private=private)
 
 
 def mechanism_of(receipt: Receipt, kinds: Mapping[str, type[Any]]) -> tuple[Any, dict[str, Any]]:

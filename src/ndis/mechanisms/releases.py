@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndis._files import loads, only_keys, read_bytes, write_file, write_folder
-from ndis._validate import Floats, as_one_probability, as_scalar, require
+from ndis._validate import Floats, as_one_probability, as_scalar, assign, frozen, require
 from ndis.data.npy import npz_arrays
 from ndis.errors import ParameterError
 from ndis.mechanisms.mechanism import Receipt, mechanism_of
@@ -50,10 +50,8 @@ class GaussianRelease:
     receipt: Receipt
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
-        values.setflags(write=False)
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "receipt", self.receipt.bound_to(values=values))
+        values = frozen(np.asarray(self.values, dtype=np.float64))
+        assign(self, values=values, receipt=self.receipt.bound_to(values=values))
 
     @property
     def private(self) -> bool:
@@ -192,12 +190,9 @@ class ProjectionRelease(MomentEstimates):
     targets: int = 0
 
     def __post_init__(self) -> None:
-        sketch = np.array(self.sketch, dtype=np.float64)
-        sketch.setflags(write=False)
-        object.__setattr__(self, "sketch", sketch)
-        names = np.array(self.names, dtype="U")
+        sketch, names = frozen(np.asarray(self.sketch, dtype=np.float64)), np.array(self.names, dtype="U")
         receipt = self.receipt.bound_to(sketch=sketch, ridge=float(self.ridge), names=names, targets=str(self.targets))
-        object.__setattr__(self, "receipt", receipt)
+        assign(self, sketch=sketch, receipt=receipt)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))  # so that a copy is read-only too

@@ -33,8 +33,7 @@ def exact_inverse(matrix: ExactArray) -> ExactArray:
     """
     N = matrix.numerators
     content = int(np.gcd.reduce(N.ravel())) or 1
-    inverse = fmpz_mat((N // content).tolist()).inv()
-    return _scaled(inverse, Fraction(matrix.denominator, content))
+    return _scaled(fmpz_mat((N // content).tolist()).inv(), Fraction(matrix.denominator, content))
 
 
 def posterior(
@@ -70,10 +69,9 @@ def posterior(
         solved = _solved(among, across if drawn else across[:, :0], labels, noise)
         both = _scaled(fmpq_mat(fmpz_mat(across.T.tolist())) * solved, Fraction(1))
         mean, product, denominator = both.numerators[:, -1].copy(), both.numerators[:, :-1], both.denominator
-    covariance = (
-        covariance_before_noise(q) if queries is None else ExactArray(queries * denominator - product, denominator)
-    )
-    return ExactArray(mean, denominator), covariance
+    if queries is None:
+        return ExactArray(mean, denominator), covariance_before_noise(q)
+    return ExactArray(mean, denominator), ExactArray(queries * denominator - product, denominator)
 
 
 def _solved(among: NDArray[Any], across: NDArray[Any], labels: NDArray[Any], noise: Fraction) -> Any:

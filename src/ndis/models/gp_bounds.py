@@ -32,7 +32,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from ndis._balls import exact_ball, outward, precision
-from ndis._validate import Floats
+from ndis._validate import Floats, frozen
 from ndis.errors import ParameterError
 from ndis.noise.gaussian import positive_definite
 
@@ -133,10 +133,7 @@ def _cells(records: int, label_bound: float, variance: float, noise: float) -> t
     # r²/s ≤ yᵀA⁻¹y ≤ nB²/σ² as well
     leverage = label_bound**2 / noise * np.minimum(residual / (1.0 + low * x / _UP**2), records) * _UP
     omega, w = np.broadcast_arrays(high * variance * _UP, ends[1:][None, :])
-    corners = omega[inside], w[inside], leverage[inside]
-    for array in corners:
-        array.setflags(write=False)
-    return corners
+    return frozen(omega[inside]), frozen(w[inside]), frozen(leverage[inside])
 
 
 def largest_eigenvalue(matrix: NDArray[Any]) -> Fraction:

@@ -62,10 +62,7 @@ def minimise(signed_rows: Floats, steps: tuple[Fraction, ...], *, l2_penalty: fl
     w = _newton(rows * grid, l2_penalty, tolerance)
     if gradient_bound(rows, grid, w, l2_penalty) <= tolerance:
         return exact_array(w)
-    point = _refine(rows, grid, w, l2_penalty, tolerance)
-    if point is None:
-        raise PrecisionError("no point with the declared gradient_tolerance was found, so nothing is released")
-    return point
+    return _refine(rows, grid, w, l2_penalty, tolerance)
 
 
 def gradient_bound(rows: Floats, grid: Floats, w: Floats, l2_penalty: float) -> float:
@@ -82,9 +79,8 @@ def gradient_bound(rows: Floats, grid: Floats, w: Floats, l2_penalty: float) -> 
         squares = np.sum((rows * grid) ** 2, axis=1)
         up = 1 + (n + p + 16) * 2.0**-52  # past the rounding of these sums, in any order
         lengths, squared = float(np.sum(np.sqrt(squares))) * up, float(np.sum(squares)) * up  # Σ‖z‖ and Σ‖z‖²
-        sums = np.array(
-            [_weights(rows[a : a + _BLOCK] @ scaled) @ rows[a : a + _BLOCK] for a in range(0, n, _BLOCK)]
-        ).reshape(-1, p)
+        blocks = (rows[a : a + _BLOCK] for a in range(0, n, _BLOCK))
+        sums = np.array([_weights(block @ scaled) @ block for block in blocks]).reshape(-1, p)
         total = np.array([math.fsum(column) for column in sums.T]) if np.isfinite(sums).all() else np.full(p, np.nan)
         gradient = l2_penalty * w - grid * total
         error = 0.25 * _gamma(p + 1) * squared * size + (_SIGMOID_ERROR + _gamma(_BLOCK + 1)) * lengths
@@ -136,7 +132,7 @@ def _solve(hessian: Floats, gradient: Floats) -> Floats:
         return np.asarray(gradient / np.trace(hessian))
 
 
-def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray | None:
+def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance: float) -> ExactArray:
     """Run Newton's method on gradients enclosed in ball arithmetic, until the enclosure passes."""
     bits = 192
     scale = [arb(x) for x in grid.tolist()]
@@ -162,7 +158,6 @@ def _refine(rows: Floats, grid: Floats, w: Floats, l2_penalty: float, tolerance:
                 continue
             unit = np.array([float(g / largest) for g in middle])
             direction = _solve(_hessian(rows * grid, weights, l2_penalty), unit)
-            point = arb_mat(
-                [[(x - arb(float(d)) * arb(largest)).mid()] for (x,), d in zip(point.tolist(), direction, strict=True)]
-            )
-    return None
+            moves = zip(point.tolist(), direction, strict=True)
+            point = arb_mat([[(x - arb(float(d)) * arb(largest)).mid()] for (x,), d in moves])
+    raise PrecisionError("no point with the declared gradient_tolerance was found, so nothing is released")

@@ -351,14 +351,12 @@ def _cholesky(A: Rows) -> Rows | None:
 
 def _integers(rows: Rows, scale: arb) -> NDArray[Any] | None:
     """Round the scaled factor to integers; None if the precision leaves an entry open."""
-    n = len(rows)
-    result = np.zeros((n, n), dtype=object)
-    for i in range(n):
-        for j in range(i + 1):
-            entry = nearest_integer(rows[i][j] * scale)
-            if entry is None:
-                return None
-            result[i, j] = entry
+    result = np.zeros((len(rows), len(rows)), dtype=object)
+    for i, row in enumerate(rows):
+        entries = [nearest_integer(x * scale) for x in row[: i + 1]]
+        if None in entries:
+            return None
+        result[i, : i + 1] = entries
     return result
 
 

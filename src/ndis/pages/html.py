@@ -223,10 +223,8 @@ def chart(
 
 def _steps(points: Sequence[Point]) -> str:
     """Return the region under a falling curve, in steps: δ at ε is at least δ at the next known point."""
-    corners = [(points[0][0], _BOTTOM), points[0]]
-    for (left, _), (right, low) in itertools.pairwise(points):
-        corners += [(left, low), (right, low)]
-    corners.append((points[-1][0], _BOTTOM))
+    steps = (((left, low), (right, low)) for (left, _), (right, low) in itertools.pairwise(points))
+    corners = [(points[0][0], _BOTTOM), points[0], *itertools.chain(*steps), (points[-1][0], _BOTTOM)]
     return " ".join(f"{x:g},{y:g}" for x, y in corners)
 
 

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from ndis._balls import Ball, climb
 from ndis._validate import Floats, as_floats, require, shaped
-from ndis.errors import PrecisionError
 
 _LADDER = tuple(1 << k for k in range(7, 15))  # bits of working precision to try
 _ACCURACY = 60  # bits of δ that must be right
@@ -48,9 +47,8 @@ def equal_ratio_delta(epsilon: ArrayLike, variance_ratio: ArrayLike, copies: Arr
     >>> f"{equal_ratio_delta(1.0, 1.02, 100):.10e}"
     '5.5847835086e-10'
     """
-    e, tau, r = np.broadcast_arrays(
-        as_floats("epsilon", epsilon), as_floats("variance_ratio", variance_ratio), as_floats("copies", copies)
-    )
+    numbers = {"epsilon": epsilon, "variance_ratio": variance_ratio, "copies": copies}
+    e, tau, r = np.broadcast_arrays(*(as_floats(name, x) for name, x in numbers.items()))
     require((tau > 0).all(), "variance_ratio", "be positive", variance_ratio)
     require((r > 0).all(), "copies", "be positive", copies)
     points = zip(e.ravel().tolist(), tau.ravel().tolist(), r.ravel().tolist(), strict=True)
@@ -71,7 +69,4 @@ def _delta(epsilon: float, variance_ratio: float, copies: float) -> Ball:
             delta = -e.expm1() if variance_ratio >= 1.0 and epsilon < 0.0 else arb(0)
         return delta if (x > 0 or x < 0) and (delta == 0 or delta.rel_accuracy_bits() >= _ACCURACY) else None
 
-    delta = climb(attempt, _LADDER)
-    if delta is None:
-        raise PrecisionError(f"delta at epsilon = {epsilon!r} needs more than {_LADDER[-1]} bits")
-    return delta
+    return climb(attempt, _LADDER, f"delta at epsilon = {epsilon!r} needs more than {_LADDER[-1]} bits")

@@ -46,6 +46,7 @@ line may be moved to the path. The lower half is its mirror image.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -106,12 +107,10 @@ def exceeds(pair: Invariants, epsilon: float, delta: float) -> bool | None:
     """
     claimed = as_scalar("delta", delta)
     for width in _DECIDING_WIDTHS:
-        try:
+        with suppress(PrecisionError):  # a path planned for another width may succeed
             ball = _enclose_delta(pair, epsilon, width)
-        except PrecisionError:  # a path planned for another width may succeed
-            continue
-        if ball > claimed or ball <= claimed:
-            return bool(ball > claimed)
+            if ball > claimed or ball <= claimed:
+                return bool(ball > claimed)
     return None
 
 

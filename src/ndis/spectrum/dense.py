@@ -152,10 +152,8 @@ def _approximate_whitener(difference: Any, sigma_q: Any) -> list[list[Any]]:
     If floats cannot find them, the columns are powers of two on the diagonal.
     """
     d = sigma_q.nrows()
-    scale = [
-        2.0 ** -round(0.5 * math.log2(max(Fraction(int(v.p), int(v.q)), Fraction(1, 2**1000))))
-        for v in (sigma_q[i, i] for i in range(d))
-    ]
+    variances = (Fraction(int(sigma_q[i, i].p), int(sigma_q[i, i].q)) for i in range(d))
+    scale = [2.0 ** -round(0.5 * math.log2(max(v, Fraction(1, 2**1000)))) for v in variances]
 
     def scaled(m: Any) -> Floats:
         return np.array([[float(arb(m[i, j])) * scale[i] * scale[j] for j in range(d)] for i in range(d)])

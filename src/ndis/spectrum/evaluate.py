@@ -122,8 +122,7 @@ def excess_over(pair: Invariants, epsilon: float, target: float) -> tuple[float,
     If h + margin ≤ 0, then δ is safely at or below the target. The margin is twice the error estimate, plus the
     rounding of the result and of whitening. slope = −dh/dε.
     """
-    at = spectrum(pair, np.array([epsilon]))
-    log_delta, log_rest, derivative, error = (float(a[0]) for a in at)
+    log_delta, log_rest, derivative, error = (float(a[0]) for a in spectrum(pair, np.array([epsilon])))
     if log_delta == -math.inf:
         return -math.inf, 0.0, 0.0
     if log_delta <= NEAR_ONE:

@@ -158,8 +158,7 @@ def canonical_form(
     """
     m2, flat = shift**2, excess == 0
     pure = math.fsum((copies * m2)[flat])  # directions that differ in mean only add up to one
-    rows = np.stack([excess, ratio, m2])[:, ~flat]
-    key, where = np.unique(rows, axis=1, return_inverse=True)
+    key, where = np.unique(np.stack([excess, ratio, m2])[:, ~flat], axis=1, return_inverse=True)
     n: Floats = np.bincount(where.ravel(), weights=copies[~flat], minlength=key.shape[1]).astype(np.float64)
     order = np.argsort(n, kind="stable")  # the kernel takes logarithms of equal multiplicities together
     (t, tau, m2), n = key[:, order], n[order]

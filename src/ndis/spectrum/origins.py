@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from ndis._balls import Ball, climb, exact_ball, precision
 from ndis._exact import down, up
 from ndis._search import reverse
-from ndis._validate import Floats
-from ndis.errors import ParameterError
+from ndis._validate import Floats, frozen
+from ndis.errors import ParameterError, PrecisionError
 from ndis.spectrum.dense import Rational, independent_rows, rational, restrict, whiten_in_balls
 from ndis.spectrum.invariants import Direction, Directions, reverse_direction
 
@@ -33,13 +33,6 @@ EXACT_SIZE = 24  # dense pairs up to this size are whitened again in balls if fl
 
 
 ExactRow = tuple[Fraction, Fraction, int]  # t, m², copies
-
-
-def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a copy that cannot be written to."""
-    copy = np.array(array)
-    copy.setflags(write=False)
-    return copy
 
 
 class Rounded(NamedTuple):
@@ -87,9 +80,8 @@ class Origin(ABC):
 
     def same(self, other: Origin) -> bool:
         """True if both hold equal numbers."""
-        return (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies) and all(
-            np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True)
-        )
+        alike = (self.kind, self.reverse, self.copies) == (other.kind, other.reverse, other.copies)
+        return alike and all(np.array_equal(a, b) for a, b in zip(self.arrays, other.arrays, strict=True))
 
     def still(self) -> Self:
         """Return the inputs with both means equal."""
@@ -192,8 +184,8 @@ class MatrixOrigin(Origin):
         suffices.
         """
         try:
-            return climb(self._rounded, _ROUNDING_BITS)
-        except ParameterError:
+            return climb(self._rounded, _ROUNDING_BITS, "the invariants were not enclosed to the digits of floats")
+        except (ParameterError, PrecisionError):
             return None
 
     def _rounded(self, bits: int) -> Rounded | None:

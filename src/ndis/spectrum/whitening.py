@@ -17,6 +17,7 @@ _DIGITS = 2.0**-50  # rounding of one step of whitening, with room
 
 # An eigenvalue of a matrix with unit diagonal counts as zero below d times this.
 _RANK = 2.0**-50
+_WITHIN_FLOATS = "be within the range of floats in standard deviations of q"
 
 
 class Whitened(NamedTuple):
@@ -151,8 +152,7 @@ def whiten(shift: Floats, cov_p: Floats, cov_q: Floats) -> Whitened | None:
     with np.errstate(over="ignore"):
         shift, cov_p, cov_q = a * shift, a[:, None] * cov_p * a, a[:, None] * cov_q * a
     for name, array in (("mean_p - mean_q", shift), ("cov_p", cov_p), ("cov_q", cov_q)):
-        if not np.isfinite(array).all():
-            raise ParameterError(name, "be within the range of floats in standard deviations of q", "an overflow")
+        require(np.isfinite(array).all(), name, _WITHIN_FLOATS, "an overflow")
     b = scaling(cov_p)
     found_q, found_p = _factor("cov_q", cov_q), _factor("cov_p", b[:, None] * cov_p * b)
     singular = found_q is None or found_p is None
@@ -191,8 +191,7 @@ def whiten_low_rank(shift: Floats, factor: Floats, cov_q: Floats, sign: int, cho
     chol = _own_factor(scaled) if cholesky_q is None else _given_factor(a[:, None] * cholesky_q, scaled)
     with np.errstate(over="ignore", invalid="ignore"):
         y, f = _solve(chol, a * shift), _solve(chol, a[:, None] * factor)
-    rule = "be within the range of floats in standard deviations of q"
-    require(np.isfinite(y).all() and np.isfinite(f).all(), "factor and shift", rule, "an overflow")
+    require(np.isfinite(y).all() and np.isfinite(f).all(), "factor and shift", _WITHIN_FLOATS, "an overflow")
     u, s, _ = np.linalg.svd(f, full_matrices=False)
     t = sign * s * s
     ratio = (1.0 - s) * (1.0 + s) if sign < 0 else 1.0 + t
@@ -226,8 +225,7 @@ def _given_factor(factor: Floats, cov: Floats) -> Floats:
     """Return the caller's factor, checked against the covariance in O(d²): L(Lᵀz) = Σz for a fixed z."""
     z = np.cos(np.arange(1.0, cov.shape[0] + 1.0))
     lower = not np.triu(factor, 1).any() and (np.diagonal(factor) > 0).all()
-    if not (
-        lower and np.allclose(factor @ (factor.T @ z), cov @ z, rtol=0.0, atol=1e-8 * np.abs(cov).sum(axis=1).max())
-    ):
-        raise ParameterError("cholesky_q", "be the lower Cholesky factor of cov_q", "another matrix")
+    size = 1e-8 * np.abs(cov).sum(axis=1).max()
+    good = lower and np.allclose(factor @ (factor.T @ z), cov @ z, rtol=0.0, atol=size)
+    require(good, "cholesky_q", "be the lower Cholesky factor of cov_q", "another matrix")
     return factor

@@ -126,10 +126,7 @@ def _certified(pair: GaussianPair, epsilon: float, s: float) -> float:
             return outward(total.exp()).upper if total < 0 else 1.0
         return None if total < 1 else 1.0  # NaN counts as 1
 
-    bound = climb(attempt, _BITS)
-    if bound is None:
-        raise PrecisionError("the Rényi bound could not be enclosed")
-    return bound
+    return climb(attempt, _BITS, "the Rényi bound could not be enclosed")
 
 
 class _Best(NamedTuple):

@@ -16,6 +16,7 @@ search splits cells. docs/theory.md has the proof.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -77,8 +78,7 @@ class _Cells(NamedTuple):
 
     @property
     def point(self) -> Mask:
-        same: Mask = (self.q0 == self.q1) & (self.c0 == self.c1)
-        return same
+        return np.asarray((self.q0 == self.q1) & (self.c0 == self.c1))
 
 
 def rank_one_search(
@@ -127,8 +127,7 @@ def certified_rank_one(envelope: RankOneEnvelope, epsilon: float, *, relative_wi
     upper = 0.0
     for leaf in search.leaves:
         near = leaf.log_bound >= search.lower - 1e-2
-        pair = _pair(leaf.excess, leaf.shift)
-        bound = _upper(pair, epsilon, relative_width if near else 1e-3)
+        bound = _upper(_pair(leaf.excess, leaf.shift), epsilon, relative_width if near else 1e-3)
         if leaf.extra:
             bound = (bound + leaf.extra) * (1.0 + 2.0**-52)
         if not bound <= upper:
@@ -140,10 +139,8 @@ def certified_rank_one(envelope: RankOneEnvelope, epsilon: float, *, relative_wi
 def _upper(pair: GaussianPair, epsilon: float, relative_width: float) -> float:
     """Certify an upper end of δ, as tight as possible. 1 always holds."""
     for width in (relative_width, 1e-3):
-        try:
+        with suppress(PrecisionError):
             return pair.certify(epsilon, relative_width=width).upper
-        except PrecisionError:
-            continue
     return 1.0
 
 

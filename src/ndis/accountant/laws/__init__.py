@@ -254,10 +254,7 @@ def kept(method: Callable[P, R]) -> Callable[P, R]:
 
 def product(rates: tuple[float, ...]) -> Ball:
     """Enclose the product of some rates at the working precision."""
-    total = arb(1)
-    for q in rates:
-        total *= arb(q)
-    return total
+    return math.prod(map(arb, rates), start=arb(1))
 
 
 def sampled_view(rate: Ball, epsilon: float, *, remove: bool) -> tuple[Ball, Ball | None]:

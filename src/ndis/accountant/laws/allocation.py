@@ -29,7 +29,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from ndis._search import quiet
-from ndis._validate import Adjacency, Floats, Order, as_count, as_within, require
+from ndis._validate import Adjacency, Floats, Order, as_count, as_within, assign, require
 from ndis.accountant.densities import DensityTable, SumTables
 from ndis.accountant.density import RULE
 from ndis.accountant.laws import BallLaw, Complexes, Law, LossDensity, kept
@@ -271,8 +271,7 @@ class AllocationStep:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
-        object.__setattr__(self, "bins", as_count("bins", self.bins))
-        object.__setattr__(self, "passes", as_count("passes", self.passes))
+        assign(self, bins=as_count("bins", self.bins), passes=as_count("passes", self.passes))
         require(self.bins >= 2, "bins", "be at least 2", self.bins, "one batch holds every record")
 
     def law(self, order: Order) -> Allocation:

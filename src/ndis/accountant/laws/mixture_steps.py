@@ -18,7 +18,7 @@ from typing import ClassVar
 from flint import arb
 
 from ndis._balls import exact_ball, precision
-from ndis._validate import Adjacency, Order, as_adjacency, as_size, as_vector, as_within, require
+from ndis._validate import Adjacency, Order, as_adjacency, as_size, as_vector, as_within, assign, require
 from ndis.accountant.laws.mixture import LEAST_SHIFT, Mixture
 from ndis.accountant.laws.mixture_balls import Sides
 from ndis.errors import ParameterError, PrecisionError
@@ -72,8 +72,7 @@ class MixtureStep:
             raise ParameterError("probabilities", f"be one per sensitivity, {shifts.size} in all", f"{chances.size}")
         if not (chances > 0.0).all() or math.fabs(math.fsum(chances.tolist()) - 1.0) > _SUM_TO_ONE:
             raise ParameterError("probabilities", "be above 0 and add up to 1", f"{chances.tolist()!r:.80}")
-        object.__setattr__(self, "sensitivities", tuple(shifts.tolist()))
-        object.__setattr__(self, "probabilities", tuple(chances.tolist()))
+        assign(self, sensitivities=tuple(shifts.tolist()), probabilities=tuple(chances.tolist()))
 
     def law(self, order: Order) -> Mixture:
         """Return the law of one step."""
@@ -114,8 +113,7 @@ class SampledStep:
         object.__setattr__(self, "noise_multiplier", as_within("noise_multiplier", self.noise_multiplier, _MOST_NOISE))
         rates, k = as_vector("rates", self.rates), as_size("size", self.size)
         require(((rates > 0.0) & (rates < 1.0)).all(), "rates", "be above 0 and below 1", f"{rates.tolist()!r:.80}")
-        if as_adjacency(self.adjacency) == "replace-one" and k > 1:
-            raise ParameterError("size", "be 1 for a replaced record", k)
+        require(as_adjacency(self.adjacency) != "replace-one" or k == 1, "size", "be 1 for a replaced record", k)
         object.__setattr__(self, "rates", tuple(rates.tolist()))
 
     def law(self, order: Order) -> Mixture:

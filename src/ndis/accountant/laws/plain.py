@@ -41,10 +41,8 @@ def exact_directions(pair: Invariants) -> Directions:
 
 @lru_cache(64)
 def _enclosed(origins: tuple[Origin, ...], ladder: tuple[int, ...]) -> Directions:
-    directions = climb(partial(enclose, origins), ladder) if origins else None
-    if directions is None:
-        raise PrecisionError("the exact inputs of a pair of the composition are not known, or not enclosed")
-    return directions
+    failure = "the exact inputs of a pair of the composition are not known, or not enclosed"
+    return climb(partial(enclose, origins), ladder if origins else (), failure)
 
 
 def delta_of_pair(directions: Directions, epsilon: Ball) -> Ball:

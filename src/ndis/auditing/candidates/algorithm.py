@@ -110,8 +110,7 @@ def _drawn(domain: Domain | None, count: int, random: np.random.Generator) -> An
     if domain is None or domain.features is None:
         remedy = "or state a domain with its features: DataSet(domain=Domain(row_norm_bound=…, features=…))"
         raise ParameterError("data", "come with an algorithm", None, remedy)
-    columns = zip(*(domain.draw(random) for _ in range(count)), strict=True)
-    parts = tuple(map(np.array, columns))
+    parts = tuple(map(np.array, zip(*(domain.draw(random) for _ in range(count)), strict=True)))
     return parts if domain.has_target else parts[0]
 
 
@@ -202,10 +201,8 @@ def _law(algorithm: Algorithm, data: Any, edit: Edit | None = None) -> OutputLaw
 
 
 def _check_same(first: OutputLaw, second: OutputLaw) -> None:
-    if not laws.same(first, second):
-        raise ParameterError(
-            "algorithm", "return the same law for the same data", "two that differ", "fix the seeds of what it draws"
-        )
+    rule, remedy = "return the same law for the same data", "fix the seeds of what it draws"
+    require(laws.same(first, second), "algorithm", rule, "two that differ", remedy)
 
 
 @dataclass(frozen=True, eq=False)

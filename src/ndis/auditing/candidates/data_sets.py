@@ -346,8 +346,7 @@ class DataSets:
         size, parts, middle = self._size, parts_of(self.data), rows[-1]
         half = len(parts[0]) // 2
         sets = [self._stack([middle] * self.min_rows)]
-        sets += [self._stack([row] * max(self.min_rows, 1)) for row in rows]
-        sets += equal
+        sets += [*(self._stack([row] * max(self.min_rows, 1)) for row in rows), *equal]
         sets += [self._stack([rows[0]] * (size - size // 2) + [rows[1 % len(rows)]] * (size // 2))]
         sets += [self._stack([middle] * (size - 1) + [rows[0]]), self._stack(rows)]
         if self.domain is not None:

@@ -148,9 +148,8 @@ def _as_covariance(covariance: Floats, size: int) -> Floats:
     try:
         return as_covariance(name, covariance, size)
     except ParameterError:
-        raise ParameterError(
-            name, "be symmetric, with no negative variance", "another matrix", "average it with its transpose"
-        ) from None
+        rule, remedy = "be symmetric, with no negative variance", "average it with its transpose"
+        raise ParameterError(name, rule, "another matrix", remedy) from None
 
 
 # ---------------------------------------------------------------------- rounding

@@ -37,7 +37,6 @@ from ndis.auditing.candidates.rules import Search
 from ndis.auditing.claim import Claim
 from ndis.auditing.judge import Candidate, Candidates, of_profile
 from ndis.auditing.witness import EXCHANGED, WITH_RECORD
-from ndis.errors import ParameterError
 from ndis.gram import Gram, RowLayout, exact_gram
 from ndis.gram.host import integer_tiles
 from ndis.gram.leverage import worst_rows
@@ -69,10 +68,8 @@ class Lifted:
 
 def from_mechanism(mechanism: Any, data: DataSet | None, search: Search, claim: Claim, **running: Any) -> Candidates:
     """Return the pairs to test for a mechanism; `running` are `workers` and `progress` of the audit."""
-    if not isinstance(mechanism, Mechanism):
-        raise ParameterError(
-            "mechanism", "have profile(), attained() and adjacency", type(mechanism).__name__, "pass its law as pairs"
-        )
+    rule, remedy = "have profile(), attained() and adjacency", "pass its law as pairs"
+    require(isinstance(mechanism, Mechanism), "mechanism", rule, type(mechanism).__name__, remedy)
     rule = f"be that of the mechanism, {mechanism.adjacency!r}"
     require(mechanism.adjacency == claim.adjacency, "adjacency of the claim", rule, repr(claim.adjacency))
     attained = mechanism.attained()
@@ -88,8 +85,7 @@ def _on_data(mechanism: Any, data: DataSet, search: Search, claim: Claim, runnin
     law = as_projection(mechanism)
     if law is not None:
         require(search.neighbours is None, "neighbours", "be left out for a projection", type(mechanism).__name__)
-        rows = data.open(target=law.target_bound is not None)
-        neighbours, tried, chosen = projection_neighbours(law, rows)
+        neighbours, tried, chosen = projection_neighbours(law, data.open(target=law.target_bound is not None))
         return Candidates([(tried, _candidates(neighbours, claim))], chosen)
     rule = "be left out for this mechanism, whose output on given data is no single Gaussian"
     require(adds_noise(mechanism) and hasattr(mechanism.model, "distribution"), "data", rule, type(mechanism).__name__)

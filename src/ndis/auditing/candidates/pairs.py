@@ -89,8 +89,8 @@ def _from_batch(batch: PairBatch, claim: Claim) -> Iterator[Tested]:
 
 def _worth_testing(values: Floats, delta: float) -> NDArray[np.intp]:
     """Choose the pairs with the largest values, and all that floats do not tell from the claim."""
-    if np.isnan(values).any():  # NaN must not look private
-        raise ParameterError("pairs", "have a delta that can be computed", "not a number")
+    # NaN must not look private
+    require(not np.isnan(values).any(), "pairs", "have a delta that can be computed", "not a number")
     top = np.argpartition(values, -min(_TOP, values.size))[-_TOP:]
     slack = np.where(np.isinf(values), 0.0, SCREEN_MARGIN * (1.0 + np.abs(values)))
     excess = values - (math.log(delta) if delta > 0.0 else -math.inf)

@@ -355,8 +355,7 @@ class Category(_Listed):
         columns = np.empty((len(self.values), len(filled)))  # column by column, as the quantiser takes them
         for place, column in enumerate(columns):
             np.equal(filled, place, out=column)
-        missing = np.flatnonzero(np.isnan(filled))
-        columns[:, missing] = np.nan
+        columns[:, np.flatnonzero(np.isnan(filled))] = np.nan
         return columns.T
 
     def to_dict(self) -> dict[str, Any]:
