@@ -99,9 +99,7 @@ def test_cells_are_covered(sign, reach, ratio, epsilon, seed):
     for _ in range(12):
         at, turn = (a[:, 0] + rng.uniform(size=12) ** 0.5 * (a[:, 1] - a[:, 0]) for a in (q, c))
         t = np.stack([sign * at, 0 * at], axis=1)
-        found = log_delta_batch(
-            excess=t, shift=reach * np.sqrt(np.stack([turn, 1 - turn], axis=1)), epsilon=epsilon
-        )
+        found = log_delta_batch(excess=t, shift=reach * np.sqrt(np.stack([turn, 1 - turn], axis=1)), epsilon=epsilon)
         assert (found <= limits + 1e-9).all()
 
 

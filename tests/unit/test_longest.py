@@ -7,9 +7,7 @@ import pytest
 import ndis
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "noise", "rate"), [(8.0, 4.0, 0.01), (3.0, 4.0, 0.001), (2.0, 8.0, 0.02)]
-)
+@pytest.mark.parametrize(("epsilon", "noise", "rate"), [(8.0, 4.0, 0.01), (3.0, 4.0, 0.001), (2.0, 8.0, 0.02)])
 def test_the_longest_schedule_is_within_its_budget_and_no_shorter_than_that(epsilon, noise, rate):
     found = ndis.DPSGD.longest(epsilon=epsilon, delta=1e-5, noise_multiplier=noise, sampling_rate=rate)
     assert found.profile().certify(epsilon).upper <= 1e-5

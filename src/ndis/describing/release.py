@@ -304,7 +304,7 @@ class Releases:
     def _window(self) -> Floats:
         """Return middle and half width of the interval to which a number of a group is clipped.
 
-        It holds six spreads on either side, or so many that little is expected outside by the laws of long rows, and
+        It holds six spreads on either side, or more until little is expected outside by the laws of long rows, and
         all bins of the histogram that surely hold records. Without a histogram it grows with the number of records. A
         window that saves little is the whole range.
         """

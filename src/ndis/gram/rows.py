@@ -244,15 +244,15 @@ def pull_in(xp: Any, x: Any, rule: GroupRule) -> Any:
 def shortening(xp: Any, x: Any, bound: float) -> Any:
     """Return by how much finite rows are scaled to be at most `bound` long: (n, 1) factors, each from its own row.
 
-    A sum of squares in float64 depends on its order, so it only finds the rows that may be longer, with room to spare.
+    A sum of squares in float64 depends on its order, so it only finds the rows that may be longer, and a few more.
     Their lengths come from exact sums of squares of rounded entries.
 
     >>> shortening(np, np.array([[0.6, 0.8], [6.0, 8.0], [0.0, 0.0]]), 5.0).ravel().round(6).tolist()
     [1.0, 0.5, 1.0]
     """
     factor, probe = xp.ones_like(x[:, :1]), 2.0 ** (_probe_bits(x.shape[1]) - 1)
-    room = 1.0 - 2.0 * math.sqrt(x.shape[1]) / probe
-    (long,) = xp.where(xp.sum(x * x, 1) > (bound * room) ** 2)
+    nearly = 1.0 - 2.0 * math.sqrt(x.shape[1]) / probe
+    (long,) = xp.where(xp.sum(x * x, 1) > (bound * nearly) ** 2)
     if len(long):
         rows = x[long]
         power = (xp.amax(xp.abs(rows), 1).view(xp.int64) & _EXPONENT).view(xp.float64)
@@ -263,7 +263,7 @@ def shortening(xp: Any, x: Any, bound: float) -> Any:
 
 
 def _probe_bits(width: int) -> int:
-    """Return B: the squares of so many integers of at most B bits add up exactly."""
+    """Return B: the squares of this many integers of at most B bits add up exactly."""
     return (53 - (width - 1).bit_length()) // 2
 
 

@@ -5,7 +5,7 @@
 - ``gram()``: Σ xxᵀ of the predictors x, the features and the constant if there is one;
 - ``residual_products(theta, clip=C)``: Σ clip(x·(y − xᵀθ)) for one or several targets, a count of longer terms, and
   the number of records;
-- ``gradients(theta, clip=C)``: Σ clip(w·x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes, w = min(1, (reach/‖x‖)²);
+- ``gradients(theta, clip=C)``: Σ clip(w·x ⊗ (softmax(xᵀθ) − onehot(y))) for class codes, w = min(1, (row_bound/‖x‖)²);
 - ``weighted_gram(theta)``: Σ w·p(1 − p)·xxᵀ, p = σ(xᵀθ), for two classes (`WeightedAccumulator`);
 - ``term_grams(theta, clip=C)``: Σ ttᵀ of the clipped terms t of `residual_products`, one matrix per target;
 - ``value_counts(edges)``: how many records exceed each edge, column by column, and how many rows are longer.
@@ -246,7 +246,7 @@ class RecordSums:
         return self._found(rule, np.shape(theta), clip, marks)
 
     def gradients(
-        self, theta: Any, *, clip: float, edges: Sequence[float] | None = None, reach: float | None = None
+        self, theta: Any, *, clip: float, edges: Sequence[float] | None = None, row_bound: float | None = None
     ) -> TermSums:
         """Σ clip(w·x ⊗ (p − onehot(y))), p = softmax(xᵀθ), in one pass; for two classes p = σ(xᵀθ) of the second one.
 
@@ -255,21 +255,21 @@ class RecordSums:
         theta : (predictors,) array for two classes, (predictors, classes) for any number
         clip, edges
             As for `residual_products`.
-        reach : float, optional
-            Longer rows have the weight w = (reach/‖x‖)².
+        row_bound : float, optional
+            Longer rows have the weight w = (row_bound/‖x‖)².
         """
         count = len(self._classes or ())
         require(count, "classes", "be stated for gradients", None)
         outputs = 1 if count == 2 and np.ndim(theta) == 1 else count
         clip = as_one_positive("clip", clip)
         weights, marks = self._public(theta, outputs), _edges(clip, edges)
-        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks, reach=reach)
+        rule = gradient_rule(self._tile, weights, constant=self._constant, clip=clip, edges=marks, row_bound=row_bound)
         return self._found(rule, np.shape(theta), clip, marks)
 
-    def weighted_gram(self, theta: Any, *, reach: float | None = None) -> Gram:
+    def weighted_gram(self, theta: Any, *, row_bound: float | None = None) -> Gram:
         """Return Σ w·p(1 − p)·xxᵀ, p = σ(xᵀθ), in one pass: the Hessian of the logistic loss of two classes at θ.
 
-        Rows are within half the reach, or half their bound, so a record moves the matrix by at most a quarter of its
+        Rows are within half of `row_bound`, or of their bound, so a record moves the matrix by at most a quarter of its
         square.
 
         >>> sums = RecordSums((np.array([[1.0], [0.5]]), np.array([[0.0], [1.0]])), row_norm_bound=1.0, classes=(0, 1))
@@ -278,9 +278,9 @@ class RecordSums:
         """
         if self._classes is None or len(self._classes) != 2:
             raise ParameterError("classes", "be two for a weighted Gram matrix", self._classes)
-        clip = self.layout.joint_norm_bound if reach is None else as_one_positive("reach", reach)
+        clip = self.layout.joint_norm_bound if row_bound is None else as_one_positive("row_bound", row_bound)
         tile, public = self._tile, self._public(theta, 1)
-        rule = gradient_rule(tile, public, constant=self._constant, clip=clip, edges=(), reach=clip)
+        rule = gradient_rule(tile, public, constant=self._constant, clip=clip, edges=(), row_bound=clip)
         layout = RowLayout(self.layout.width, clip / 2, fractional_bits=self.layout.fractional_bits)
         values: WeightedAccumulator = self._pass(lambda device: WeightedAccumulator(tile, layout, rule, device))
         return values.finish()[0]

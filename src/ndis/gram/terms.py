@@ -82,7 +82,7 @@ class TermRule:
         0 for residuals; otherwise the unit of a class code in the target column.
     logit_unit : float
         The value of one unit of tile @ weights in logits.
-    reach : float
+    row_bound : float
         R, in units of s: terms of longer rows have less weight; 0 for none.
     """
 
@@ -96,7 +96,7 @@ class TermRule:
     unit: Fraction
     gradient: float = 0.0
     logit_unit: float = 0.0
-    reach: float = 0.0
+    row_bound: float = 0.0
 
     @property
     def outputs(self) -> int:
@@ -118,7 +118,7 @@ class TermRule:
         products = weights.T @ tile.T
         v = (self._gradient(xp, tile, products) if self.gradient else products) * self.scale
         h = self.lengths(xp, tile)
-        if self.reach:
+        if self.row_bound:
             root = self.roots(xp, h)
             v = v * (root * root)
         limits = xp.full_like(h, self.limit * BELOW) / h  # infinite for a zero row, whose term is zero
@@ -132,7 +132,7 @@ class TermRule:
 
     def roots(self, xp: Any, h: Any) -> Any:
         """Return the roots of the weights of rows of these lengths."""
-        return xp.clip(xp.full_like(h, self.reach) / h, 0.0, 1.0)
+        return xp.clip(xp.full_like(h, self.row_bound) / h, 0.0, 1.0)
 
     def sums(self, xp: Any, tile: Any, weights: Any, multiply: Callable[[Any, Any], Any]) -> list[Any]:
         """Sums over at most 2¹⁷ rows of a tile: q ⊗ u, exceedances of the edges, records; exact integers.
@@ -188,7 +188,7 @@ def residual_rule(layout: RowLayout, theta: Any, *, constant: bool, clip: float,
 
 
 def gradient_rule(
-    layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any, reach: float | None = None
+    layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any, row_bound: float | None = None
 ) -> TermRule:
     """Return the rule of w·x ⊗ (softmax(xᵀθ) − onehot(y)), clipped; the target column holds the class code."""
     bits = range(60, -_FARTHEST, -1)
@@ -196,7 +196,7 @@ def gradient_rule(
     return _rule(
         layout, weights, constant=constant, clip=clip, edges=edges, v_unit=Fraction(1),
         gradient=float(layout.steps[layout.features]), logit_unit=math.ldexp(1.0, -fraction_bits),
-        reach=float(Fraction(reach or 0.0) / layout.steps[0]),
+        row_bound=float(Fraction(row_bound or 0.0) / layout.steps[0]),
     )  # fmt: skip
 
 
@@ -410,7 +410,7 @@ class WeightedAccumulator(GramsAccumulator):
         p = probabilities(xp, (weights.T @ tile.T) * rule.logit_unit)[0]
         factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * rule.roots(xp, rule.lengths(xp, tile))
         rows = self._predictors(xp, tile, math.sqrt(rule.constant) / scale)  # the constant's step over the features'
-        yield xp.trunc(rows * (factor * (scale / rule.reach * BELOW))[:, None])
+        yield xp.trunc(rows * (factor * (scale / rule.row_bound * BELOW))[:, None])
 
 
 class TermGramAccumulator(GramsAccumulator):

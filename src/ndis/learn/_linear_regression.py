@@ -1,6 +1,6 @@
 """Linear regression learns from noisy Gram matrices and rounds of noisy residual products, in spreads of the columns.
 
-Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._releases`). Then the Gram matrix
+Histograms of the columns and a first Gram matrix choose coordinates (`ndis.learn._coordinates`). Then the Gram matrix
 in these and rounds of clipped residual products at the solution so far are released. A histogram of the lengths of the
 terms comes with every round but the last, and chooses the next clip. The last round hardly clips, and Σ ttᵀ of its
 terms comes with it, for robust errors. The first histograms tell about how many records there are, and this divides the
@@ -17,18 +17,18 @@ from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ndis._validate import Floats, as_choice
 from ndis.data import Rows
 from ndis.data.memory import check_lengths
-from ndis.describing.statistics import TIMES, tails
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
+from ndis.learn._clips import EDGES, FINE_EDGES, FIRST_CLIP, SPREAD_CLIP, LastClips, last_clips, next_clip, tail
+from ndis.learn._coordinates import Coordinates, last_shape, nearer
 from ndis.learn._estimator import in_memory_only, stated_bound
-from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases, last_shape, nearer
+from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, RoundReleases
 from ndis.learn._rows import as_array, weighted_rows
 from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.rounds import GaussianRounds
@@ -295,94 +295,9 @@ def calibrated_rounds(*, rounds: int, **guarantee: Any) -> GaussianRounds:
     return GaussianRounds.calibrated(**divided(rounds), **guarantee)
 
 
-# ---------------------------------------------------------------------- the last round: its clip and its shape
+# ---------------------------------------------------------------------- the last round, and its shape
 
-FINE_EDGES: tuple[float, ...] = tuple(2.0 ** (k / 2) for k in range(-14, 5))  # the last clip has a fine histogram
-_FINE_MIDDLES: Floats = 2.0**-0.25 * np.array([*FINE_EDGES, FINE_EDGES[-1] * 2.0**0.5])
-_BIASED = 0.2  # the square of what the last clip may take, over the variance by noise and sampling, at most
-_FARTHEST = 16.0  # terms beyond it, in units of the histogram, are taken to be none
-_TAIL = 0.05  # laws are fitted to this share of the terms,
-_RARE = 0.04  # so records that are far away make a bump of the tail if they have less than this share
-_FACTORS = 11  # terms of rare records are longer by a factor: that of so many bins is tried,
-_FACTOR, _UNSURE = 3.0, 2.0  # with a prior around so many bins, give or take so many
-_ALONG = 3.0  # times the entries: how much more counts what the clip of Σ ttᵀ takes from rare records
 _ABOVE = 0.5  # a diagonal entry of Σ ttᵀ is above that of equal variances by what exceeds its noise times this
-
-
-class LastClips(NamedTuple):
-    """The last round has a clip for its sum, and a smaller one for Σ ttᵀ, whose noise grows with the square.
-
-    Attributes
-    ----------
-    clip : float
-    taken : float
-        The squared length that it may take from all terms together.
-    squares : float
-        The clip of Σ ttᵀ.
-    grown : float
-        Σ‖t‖² with the first clip, over that with the second one.
-    """
-
-    clip: float
-    taken: float
-    squares: float
-    grown: float
-
-
-def last_clips(
-    histogram: Floats, noise: float, *, entries: int, shift: float, square_noise: float, farthest: float = 16.0,
-    rare: float = 0.0,
-) -> LastClips:  # fmt: skip
-    """Choose the clips of the last round from a fine histogram of the lengths ℓ of terms.
-
-    The longest terms are few, and the noise hides them. So laws are fitted to the number of long terms, and weighted by
-    their likelihood. They begin at the longest 5 % of all, or where the noise does, and end at `farthest`. A share
-    `rare` of the records is far away: their terms are taken to be longer by a factor, and each factor has a likelihood.
-    The clip takes at most Σ (ℓ − clip)⁺, if all long terms point the same way, and intervals count the mean square of
-    this as variance. If they point either way it takes nothing, and 95 % intervals cover 97 % if 1.2 times the variance
-    is counted. So the clip is the best one of those for which at most a fifth is counted. The noise of Σ ttᵀ changes
-    coverage by its square, and what its clip takes by itself: their sum is the least. What it takes from rare records
-    counts more, because it is taken along one direction.
-
-    >>> lengths = np.r_[np.zeros(10), 400.0, 300.0, 100.0, np.zeros(7)]
-    >>> found = last_clips(lengths, 5.0, entries=4, shift=0.15, square_noise=20.0)
-    >>> [round(each, 2) for each in found]
-    [0.42, 8.41, 0.42, 1.0]
-    """
-    clips, start = solver.CLIPS, None
-    one, two, fits = [], [], []
-    for k in range(_FACTORS if rare else 1):
-        longer = rare * np.append(np.zeros(k), histogram)[: len(histogram)]
-        start, count, laws, fit = tails(np.array(FINE_EDGES), histogram - longer, noise, _TAIL, start=start)
-        terms = (histogram - longer, longer, start, count, laws, farthest)
-        one.append(_taken(1, *terms))
-        two.append(_taken(2, *terms))
-        fits.append(fit - ((k - _FACTOR) / _UNSURE) ** 2 / 2.0)
-    weights = np.exp(np.concatenate(fits) - logsumexp(np.concatenate(fits)))
-    own, taken, lost = entries * (clips / shift) ** 2, weights @ np.concatenate(one) ** 2, weights @ np.concatenate(two)
-    sampled = float(lost[0]) + float(clips[0]) ** 2 * max(float(histogram.sum()), noise)
-    little = taken <= _BIASED * (own + sampled)
-    best = int(np.argmin(np.where(little, own + taken, np.inf))) if little.any() else len(clips) - 1
-    along = _ALONG * entries if rare else 1.0
-    squares = min(int(np.argmin((entries * square_noise * clips**2 / sampled) ** 2 + along * lost / sampled)), best)
-    grown = (sampled - float(lost[best])) / (sampled - float(lost[squares]))
-    return LastClips(float(clips[best]), float(taken[best]), float(clips[squares]), grown)
-
-
-def _taken(
-    power: int, known: Floats, longer: Floats, start: int, count: float, laws: Floats, farthest: float
-) -> Floats:
-    """Return Σ (ℓᵏ − clipᵏ)⁺ by law and clip: of known terms up to an edge, of laws beyond it, and of longer terms."""
-    clips, edge = solver.CLIPS, FINE_EDGES[start]
-    times = TIMES[TIMES * edge <= max(farthest, 2.0 * edge)]
-    areas = np.diff(times**power) * (laws[:, 1 : len(times)] + laws[:, : len(times) - 1]) / 2
-    after = np.cumsum(areas[:, ::-1], axis=1)[:, ::-1]  # the integral of a law from each of the times on
-    over = np.array([np.interp(clips / edge, times, [*each, 0.0]) for each in after])
-    over += np.maximum(1.0 - (clips / edge) ** power, 0.0)
-    lengths = np.append(np.minimum(_FINE_MIDDLES[: start + 1], edge), _FINE_MIDDLES)
-    counts = np.maximum(np.append(known[: start + 1], longer), 0.0)
-    within = np.maximum(lengths**power - clips[:, None] ** power, 0.0) @ counts
-    return np.asarray(within + count * edge**power * over)
 
 
 class LastRound(NamedTuple):
@@ -443,7 +358,7 @@ class LinearReleases(RoundReleases):
 
     def round(self, index: int, theta: Floats, terms: LastRound) -> tuple[Floats, float, Floats, float]:
         """Release one round at θ: a sum, its noise, the histogram of its terms, and its noise."""
-        edges = [edge * self.longest for edge in solver.EDGES]
+        edges = [edge * self.longest for edge in EDGES]
         sums = terms.rows.residual_products(theta, clip=terms.clips.clip, edges=edges)
         return *self._total(index, sums, "residual products"), *self._histogram(len(PLACE_SHARES) + index, sums)
 
@@ -458,11 +373,10 @@ class LinearReleases(RoundReleases):
         rows, inverse, unit = self.rows(shape), np.linalg.inv(shape), math.sqrt(theta.size) * _LONGEST_TERM
         sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
         histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
-        residual = self.farthest_target + self.reach * float(np.linalg.norm(theta))
-        farthest = float(np.linalg.norm(shape, 2)) * self.reach * residual / unit
+        residual = self.farthest_target + self.row_bound * float(np.linalg.norm(theta))
+        farthest = float(np.linalg.norm(shape, 2)) * self.row_bound * residual / unit
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
-        rare = 1.0 / (1.0 + self.far**2)
-        how |= {"farthest": min(farthest, _FARTHEST), "rare": rare * (rare < _RARE)}
+        how |= {"farthest": farthest, "rare": 1.0 / (1.0 + self.far**2)}
         c = last_clips(histogram, noise, entries=theta.size, **how)
         return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown))
 
@@ -486,15 +400,15 @@ def fit_rounds(data: LinearReleases, *, robust: bool = True) -> tuple[Floats, so
     theta = np.zeros((len(gram), data.targets))
     done: list[solver.Round] = []
     in_spreads = data.budget.count_shares[1] > 0  # only then the norms of rows have a histogram
-    clip = (solver.SPREAD_CLIP if in_spreads else solver.FIRST_CLIP) if rounds > 1 else data.farthest_target
+    clip = (SPREAD_CLIP if in_spreads else FIRST_CLIP) if rounds > 1 else data.farthest_target
     for index in range(rounds - 1):
         terms = data.here_clipped(len(gram), clip * data.longest)
         total, noise, histogram, hidden = data.round(index, theta, terms)
         seen = histogram if index == 0 else np.where(histogram > _SEEN * hidden, histogram, 0.0)
-        taken = solver.tail(seen, clip) * data.longest
+        taken = tail(seen, clip) * data.longest
         done.append(solver.Round(theta, total, noise, taken / math.sqrt(total.size)))
         theta = solver.posterior_mean(done, matrix)
-        chosen = solver.next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
+        chosen = next_clip(histogram, entries=total.size, shift=data.shift(index), weight=BIAS_WEIGHT)
         clip = min(max(chosen, clip / _PACE), clip * _PACE)
     last = data.here_clipped(len(gram), clip * data.longest)
     if rounds > 1:

@@ -1,6 +1,6 @@
 """Private logistic regression learns in rounds of gradients, or from the posterior of a Gaussian model.
 
-*Rounds.* Coordinates are chosen as for a linear regression (`ndis.learn._releases`). A noisy Gram matrix in these
+*Rounds.* Coordinates are chosen as for a linear regression (`ndis.learn._coordinates`). A noisy Gram matrix in these
 preconditions clipped, noisy gradients. The Hessian of the logistic loss is at most XᵀX/4, and that of softmax at most
 XᵀX/2 (Böhning). So one released Gram matrix serves all rounds. A round releases
 Σ clip(x ⊗ (p − onehot(y))) at the weights so far. It also releases a histogram of the lengths of its terms, which
@@ -27,9 +27,11 @@ from ndis.data import Rows, Table
 from ndis.errors import ParameterError
 from ndis.gram.sums import RecordSums
 from ndis.learn import _solver as solver
+from ndis.learn._clips import EDGES, FIRST_CLIP, next_clip, tail
+from ndis.learn._coordinates import FARTHEST, Coordinates
 from ndis.learn._estimator import calibrated
 from ndis.learn._labels import label_codes, label_signs, occurring_classes, private_labels, stated_classes
-from ndis.learn._releases import BELOW, FARTHEST, INTERCEPT_SHARE, PLACE_SHARES, Coordinates, RoundReleases
+from ndis.learn._releases import BELOW, INTERCEPT_SHARE, PLACE_SHARES, RoundReleases
 from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.gaussian import unit_noise
 from ndis.mechanisms.lifted import lift
@@ -366,8 +368,8 @@ def divided_gradients(rounds: int, *, intervals: bool, few: bool = False) -> dic
 class GradientReleases(RoundReleases):
     """Draw rounds of gradients exactly.
 
-    Rows beyond the reach weigh less. The Hessian is small if a class is rare: noise that rows could afford would hide
-    it. So the reach is that of typical rows, until a Hessian tells more.
+    Rows beyond a bound weigh less. The Hessian is small if a class is rare: noise that rows could afford would hide
+    it. So the bound is that of typical rows, until a Hessian tells more.
     """
 
     afforded = 0.0
@@ -380,8 +382,8 @@ class GradientReleases(RoundReleases):
 
     def round(self, index: int, theta: Floats, *, clip: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
-        at, edges = theta[:, 0] if theta.shape[1] == 1 else theta, [edge * self.reach for edge in solver.EDGES]
-        sums = self._long_rows().gradients(at, clip=clip * self.reach, edges=edges, reach=self.reach)
+        at, edges = theta[:, 0] if theta.shape[1] == 1 else theta, [edge * self.row_bound for edge in EDGES]
+        sums = self._long_rows().gradients(at, clip=clip * self.row_bound, edges=edges, row_bound=self.row_bound)
         total, noise = self._total(index, sums, "gradients")
         histogram = None if last else self._histogram(len(PLACE_SHARES) + index, sums)[0]
         return total.reshape(theta.shape), noise, histogram
@@ -389,12 +391,12 @@ class GradientReleases(RoundReleases):
     def hessian(self, index: int, theta: Floats, size: float) -> tuple[Floats, float]:
         """Release the Hessian of the logistic loss at θ; with the standard deviation of its diagonal's noise.
 
-        The reach is longer while the noise is small against `size`, the least eigenvalue of an earlier one.
+        The bound is larger while the noise is small against `size`, the least eigenvalue of an earlier one.
         """
         at, rows = len(INTERVAL_GRAM_SHARES) + index, self._long_rows()
         noise = self.budget.matrix_noise(at, Fraction(1, 4)) * math.sqrt(2.0 * len(theta))
-        self.reach = min(max(self.reach, math.sqrt(AFFORDED * size / noise)), rows.layout.joint_norm_bound)
-        return self._matrix(at, rows.weighted_gram(theta[:, 0], reach=self.reach), "weighted gram")
+        self.row_bound = min(max(self.row_bound, math.sqrt(AFFORDED * size / noise)), rows.layout.joint_norm_bound)
+        return self._matrix(at, rows.weighted_gram(theta[:, 0], row_bound=self.row_bound), "weighted gram")
 
     def _long_rows(self) -> RecordSums:
         """Return the records with rows that no bound shortens: log-odds are those of whole rows."""
@@ -422,7 +424,7 @@ def fit_gradients(
     predictors, many = len(gram), data.budget.count_shares[1] > 0  # only then the norms of rows have a histogram
     widest = np.sqrt(2.0 * predictors)  # the largest eigenvalue of a matrix of noise
     curvature = CURVATURE * 0.25 * min(outputs, 2) * np.maximum(values, EIGENVALUE_FLOOR * s * widest)
-    theta, clip, size = np.zeros((predictors, outputs)), solver.FIRST_CLIP * math.sqrt(min(outputs, 2)), 0.0
+    theta, clip, size = np.zeros((predictors, outputs)), FIRST_CLIP * math.sqrt(min(outputs, 2)), 0.0
     estimate = None
     for index in range(rounds):
         last = index == rounds - 1
@@ -445,7 +447,7 @@ def fit_gradients(
             theta = theta - vectors @ step.reshape(theta.shape)
         if not last:
             shift = data.shift(index + 1)
-            chosen = solver.next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
+            chosen = next_clip(histogram, entries=theta.size, shift=shift, weight=BIAS_WEIGHT)
             clip = min(max(chosen, clip / _PACE), clip * _PACE)
-            taken = solver.tail(histogram, clip) * data.reach
+            taken = tail(histogram, clip) * data.row_bound
     return theta, estimate

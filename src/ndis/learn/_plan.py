@@ -76,16 +76,16 @@ def plan_regression(
     predictors = len(scales) + 1  # in spreads, with a constant
     budget = budget.reshared(0, **chosen_shares(budget, records=count, predictors=predictors))
     bin_noise = budget.count_noise(0, squared_reach=predictors * (1 if adjacency == "add-remove" else 2))
-    # The share of the rarer of two values, and how many spreads it is away. No column is farther away than the reach.
+    # The share of the rarer of two values, and how many spreads it is away. Rows are at most `most` long.
     rarer = {label: (1.0 - math.sqrt(max(1.0 - 4.0 * s**2, 0.0))) / 2.0 for label, (s, two) in scales.items() if two}
-    far, reach = {label: (1.0 - q) / scales[label][0] for label, q in rarer.items()}, math.sqrt(len(scales)) + 1.0
-    longest = min(max(far.values(), default=1.0), reach)
+    far, most = {label: (1.0 - q) / scales[label][0] for label, q in rarer.items()}, math.sqrt(len(scales)) + 1.0
+    longest = min(max(far.values(), default=1.0), most)
     noise = budget.sum_noise(rounds - 1, clip=_CLIP * math.sqrt(predictors + max(longest**2 - 1.0, 0.0)))
-    matrix = budget.matrix_noise(1, Fraction(reach**2 + 1.0)) * math.sqrt(2.0 * predictors)
+    matrix = budget.matrix_noise(1, Fraction(most**2 + 1.0)) * math.sqrt(2.0 * predictors)
 
     def error(label: str) -> float:
         """Return the error of a column; along one with records far away the noise is larger."""
-        longer = max(far.get(label, 1.0) / reach, 1.0)
+        longer = max(far.get(label, 1.0) / most, 1.0)
         if count < _HIDDEN * matrix * longer**2 or count * rarer.get(label, 1.0) < bin_noise:
             return math.inf
         kept = 1.0 - (matrix / count) ** 2 / 4  # what the noise of the matrix adds to errors, as in intervals

@@ -65,15 +65,10 @@ EIGENVALUE_FLOOR = 0.5  # times s·√(2d), the largest eigenvalue of the noise
 MATRIX_SHARE = 0.5  # times s²/2: the part of the noise of Ã that its eigenvectors do not hold already
 NOISE_SHARE = 0.3  # times σ²: a prior with one variance for all directions shrinks the few with a signal too much
 EVIDENCE = 1.5  # a signal needs this much log-likelihood before a prediction other than the centre is made
-_SHARES: Floats = 0.01 * 2.0 ** (np.arange(15) / 2)  # of what clips took that may be bias,
-_LIKELY = 0.1  # with a prior around this one, e times more or less
+_SHARES: Floats = 0.01 * 2.0 ** (np.arange(15) / 2)  # what clips took may be bias by one of these shares,
+_LIKELY = 0.1  # and the prior is around this one, e times more or less
 _ITERATIONS = 6
 _VARIANCES: Floats = np.concatenate([[0.0], 10.0 ** np.linspace(-6.0, 6.0, 61)])
-EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-7, 3))  # upper ends of the bins; beyond the last is one more
-FIRST_CLIP = 0.25  # before anything is known, in units of the longest row and of the bound of targets
-SPREAD_CLIP = 1.0  # the same where the spread of the targets is the unit
-CLIPS: Floats = 2.0 ** (np.arange(-56, 25) / 8)  # the clips that are tried
-_MIDDLES: Floats = 0.75 * np.array([*EDGES, 2 * EDGES[-1]])
 # A clear eigenvalue of the released matrix is above this many standard deviations of the noise in one direction,
 _LEAST = 3.0
 # and the noise in all clear directions together is this many times below them. For p equal eigenvalues that is 1.2
@@ -263,33 +258,6 @@ def evidence(z: Floats, values: Floats, noise: Any) -> float:
     """Return the log-likelihood that the likeliest prior variance gains over none."""
     likelihoods = _likelihoods(z, values, noise)
     return float(likelihoods.max() - likelihoods[0])
-
-
-# ---------------------------------------------------------------------- clips
-
-
-def tail(histogram: Floats, clip: float) -> float:
-    """Estimate the length that a clip takes from all terms together, Σ (length − clip)⁺, from the noisy histogram.
-
-    >>> tail(np.r_[np.zeros(7), 10.0, 2.0, np.zeros(2)], 1.0)  # two terms between 1 and 2
-    1.0
-    """
-    return float(np.maximum(_MIDDLES - clip, 0.0) @ np.maximum(histogram, 0.0))
-
-
-def next_clip(histogram: Floats, *, entries: int, shift: float, weight: float) -> float:
-    """Choose the clip with the least sum of squared noise and squared bias.
-
-    The noise of a sum of ``entries`` numbers has norm √entries·clip/shift. The bias is at most `tail`, if all clipped
-    terms point the same way; `weight` is the share of it that is expected. With many records the bias outweighs the
-    noise, and then hardly a term is clipped.
-
-    >>> few, many = (np.r_[np.zeros(5), n, n, n / 8, np.zeros(3)] for n in (100.0, 1e6))
-    >>> [round(next_clip(h, entries=10, shift=0.1, weight=0.15), 3) for h in (few, many)]
-    [0.162, 0.771]
-    """
-    cost = [entries * (c / shift) ** 2 + (weight * tail(histogram, c)) ** 2 for c in CLIPS]
-    return float(CLIPS[int(np.argmin(cost))])
 
 
 # ---------------------------------------------------------------------- without shrinkage

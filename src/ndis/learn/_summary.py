@@ -16,8 +16,9 @@ from ndis._validate import Floats, as_adjacency
 from ndis.data.schema import Category, Date
 from ndis.data.schema.columns import box_norm
 from ndis.describing.tables import StatisticTable, report
+from ndis.learn._coordinates import Coordinates, PublicRanges
 from ndis.learn._estimator import PrivateEstimator, Scored
-from ndis.learn._releases import Coordinates, PublicRanges, RoundReleases
+from ndis.learn._releases import RoundReleases
 from ndis.mechanisms.mechanism import Receipt, announce
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.pages.text import few
@@ -97,7 +98,8 @@ class CoefficientTable(StatisticTable):
         lines = super().wide()[1]
         for (_, cells), low, high in zip(lines, self.low, self.high, strict=True):
             farthest = max(abs(low), abs(high)) or 1.0
-            cells[0] = cells[0][0], 50.0 + 50.0 * low / farthest, 50.0 * (high - low) / farthest
+            start, end = (low / farthest, high / farthest) if farthest < math.inf else (-1.0, 1.0)
+            cells[0] = cells[0][0], 50.0 + 50.0 * start, 50.0 * (end - start)
         return ["estimate"], lines
 
     def _after(self) -> tuple[str, ...]:

@@ -62,11 +62,11 @@ def test_long_rows_weigh_less_in_the_hessian_and_in_gradients(intercept):
     p, w = 1 / (1 + np.exp(-rows @ theta)), np.minimum(1.0, reach / np.linalg.norm(rows, axis=1)) ** 2
     assert (w < 1).mean() > 0.3
     sums = RecordSums((x, y), **{**PUBLIC, "intercept": intercept})
-    found = sums.weighted_gram(theta, reach=reach)
+    found = sums.weighted_gram(theta, row_bound=reach)
     assert found.layout.joint_norm_bound == reach / 2
     np.testing.assert_allclose(found.to_float(), (rows * (w * p * (1 - p))[:, None]).T @ rows, atol=1e-4 * len(rows))
     terms, edges = rows * (w * (p - y[kept]))[:, None], (0.1, 0.4)
-    values = sums.gradients(theta, clip=reach, edges=edges, reach=reach)
+    values = sums.gradients(theta, clip=reach, edges=edges, row_bound=reach)
     np.testing.assert_allclose(values.total.to_float(), terms.sum(axis=0), atol=1e-4 * len(rows))
     lengths = np.linalg.norm(terms, axis=1)
     assert values.longer.tolist() == [int((lengths > edge).sum()) for edge in edges]
@@ -99,7 +99,8 @@ def test_no_row_is_longer_than_half_the_bound_in_exact_arithmetic(bits):
     for theta, reach in ((np.zeros(5), None), (1e-9 * THETA, None), (THETA, None), (np.zeros(5), 0.3)):
         bound = Fraction(9, 4) + Fraction(9, 16) if reach is None else Fraction(reach) ** 2
         for x in (*rng.normal(size=(20, 4)), 1e9 * np.eye(4)[0], np.zeros(4)):
-            found = RecordSums((x[None], np.ones(1)), **PUBLIC, fractional_bits=bits).weighted_gram(theta, reach=reach)
+            one = RecordSums((x[None], np.ones(1)), **PUBLIC, fractional_bits=bits)
+            found = one.weighted_gram(theta, row_bound=reach)
             exact = found.exact(ridge=0)
             square = sum(Fraction(int(n), exact.denominator) for n in np.diag(exact.numerators))
             longest = max(longest, square / bound)
@@ -119,7 +120,7 @@ def test_accumulators_merge_and_pickle():
     x, y = labelled()
     sums = RecordSums((x, y), **PUBLIC)
     reach = sums.layout.joint_norm_bound
-    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, edges=(), reach=reach)
+    rule = gradient_rule(sums._tile, THETA[:, None], constant=True, clip=2.0, edges=(), row_bound=reach)
     layout = RowLayout(5, reach / 2)
     left, right = (WeightedAccumulator(sums._tile, layout, rule, device) for device in (None, DEVICE))
     coded = np.where(np.isin(y, (0, 1)), y, np.nan)[:, None]

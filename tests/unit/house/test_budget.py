@@ -26,15 +26,15 @@ BUDGET = {
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2140, 1800),
-    "describing": (890, 700),
+    "learn": (2199, 1800),
+    "describing": (913, 700),
     "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),
     "pages": (320, 320),
     "paper interop": (530, 445),
     "cli": (1350, 1350),
 }
-FILES = 186
+FILES = 188
 WHOLE = 23_300  # code lines of the package
 LONGEST = 500  # lines of one file, all of them counted
 

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ndis.learn._linear_regression import FINE_EDGES, LastClips, LastRound, fit_rounds, last_clips
-from ndis.learn._releases import nearer
-from ndis.learn._solver import EDGES, Preconditioner, Round, biased, combined, next_clip, posterior_mean, tail, unshrunk
+from ndis.learn._clips import EDGES, FINE_EDGES, LastClips, last_clips, next_clip, tail
+from ndis.learn._coordinates import nearer
+from ndis.learn._linear_regression import LastRound, fit_rounds
+from ndis.learn._solver import Preconditioner, Round, biased, combined, posterior_mean, unshrunk
 
 
 @pytest.fixture

@@ -166,8 +166,8 @@ class TestLearning:
     def test_no_signal_predicts_the_centre(self):
         rng = np.random.default_rng(0)
         x, y = rng.uniform(-1, 1, size=(500, 5)), 0.5 + 0.3 * rng.normal(size=500)
-        fits = [model(row_norm_bound=2.3, epsilon=0.2, random_state=s).fit(x, y) for s in range(10)]
-        assert sum(not fit.coef_.any() for fit in fits) >= 9  # one in thirty sees a signal in the noise
+        fits = [model(row_norm_bound=2.3, epsilon=0.2, random_state=s).fit(x, y) for s in range(40)]
+        assert sum(fit.coef_.any() for fit in fits) <= 5  # one in 23 sees a signal in the noise (400 seeds)
 
     def test_several_targets(self, records):
         x, y = records

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.learn._releases import NORM_EDGES, Coordinates, PublicRanges, _seen, with_far_rows
+from ndis.learn._coordinates import NORM_EDGES, Coordinates, PublicRanges, _seen, with_far_rows
 
 
 def shared_value(records: float) -> np.ndarray:
