@@ -79,8 +79,8 @@ def test_a_rare_value_is_covered(records, share, spread):
 def test_hidden_odds_in_a_wide_public_range_are_covered():
     """So few records that public ranges stay, one of which is three times too wide: its coefficient is a large one.
 
-    It is larger than hidden ones are assumed to be, so .84 of such intervals cover it (400 seeds), and not .95. Of forty
-    fewer than 29 are covered for one in a hundred choices of seeds.
+    It is larger than hidden ones are assumed to be, so .84 of such intervals cover it (400 seeds), and not .95. Fewer
+    than 29 of forty are covered for one in a hundred choices of seeds.
     """
     covered = []
     for seed in range(40):

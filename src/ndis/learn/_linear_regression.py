@@ -57,7 +57,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
     epsilon, delta : float
         The guarantee, for records (row, target), for all releases together.
     row_norm_bound : float
-        Public bound of the Euclidean norm of a row; longer rows are clipped to it. Must be stated.
+        Public bound of the Euclidean norm of a row; longer rows count less, with their targets. Must be stated.
     target_bound : float
         Public bound of the absolute value of a target (of the Euclidean norm, for several targets); larger ones are
         clipped. Must be stated.
@@ -123,6 +123,7 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
     method: str = "rounds"
     errors: str = "robust"
     weight_bound: float | None = None
+    _long_rows = "count less, together with their targets: estimates are those of a weighted fit"
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Make all releases, and solve.

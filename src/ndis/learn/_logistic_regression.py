@@ -383,7 +383,7 @@ class GradientReleases(RoundReleases):
     def round(self, index: int, theta: Floats, *, clip: float, last: bool) -> Any:
         """Release a gradient at θ, and the histogram of its terms; without the histogram in the last round."""
         at, edges = theta[:, 0] if theta.shape[1] == 1 else theta, [edge * self.row_bound for edge in EDGES]
-        sums = self._long_rows().gradients(at, clip=clip * self.row_bound, edges=edges, row_bound=self.row_bound)
+        sums = self._whole_rows().gradients(at, clip=clip * self.row_bound, edges=edges, row_bound=self.row_bound)
         total, noise = self._total(index, sums, "gradients")
         histogram = None if last else self._histogram(len(PLACE_SHARES) + index, sums)[0]
         return total.reshape(theta.shape), noise, histogram
@@ -393,12 +393,12 @@ class GradientReleases(RoundReleases):
 
         The bound is larger while the noise is small against `size`, the least eigenvalue of an earlier one.
         """
-        at, rows = len(INTERVAL_GRAM_SHARES) + index, self._long_rows()
+        at, rows = len(INTERVAL_GRAM_SHARES) + index, self._whole_rows()
         noise = self.budget.matrix_noise(at, Fraction(1, 4)) * math.sqrt(2.0 * len(theta))
         self.row_bound = min(max(self.row_bound, math.sqrt(AFFORDED * size / noise)), rows.layout.joint_norm_bound)
         return self._matrix(at, rows.weighted_gram(theta[:, 0], row_bound=self.row_bound), "weighted gram")
 
-    def _long_rows(self) -> RecordSums:
+    def _whole_rows(self) -> RecordSums:
         """Return the records with rows that no bound shortens: log-odds are those of whole rows."""
         return self._mapped(min(self._public.longest(self.here), FARTHEST), self.column)
 

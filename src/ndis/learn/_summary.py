@@ -120,6 +120,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
     adjacency: str = "add-remove"
     fit_intercept: bool = True
     rounds: int = 6
+    _long_rows = "are scaled down: this biases estimates, and intervals do not count it"
 
     def _public(self) -> dict[str, Any]:
         """Return the public numbers that every budget of rounds depends on."""
@@ -260,5 +261,4 @@ class RoundsEstimator(Scored, PrivateEstimator):
             yield f"rows with a missing cell in {named} count as zero rows: {words}"
         box, bound = box_norm(schema.columns), self._row_bound()
         if bound < box:
-            words = "this biases estimates, and intervals do not count it"
-            yield f"encoded rows longer than {bound:.4g} (at most {box:.4g}) are scaled down: {words}"
+            yield f"encoded rows longer than {bound:.4g} (at most {box:.4g}) {self._long_rows}"

@@ -152,7 +152,7 @@ def test_a_logistic_summary_has_an_answer_for_every_table() -> None:
 
 
 def test_a_bound_below_that_of_the_box() -> None:
-    words = "are scaled down: this biases estimates, and intervals do not count it"
+    words = "count less, together with their targets: estimates are those of a weighted fit"
     assert not any(words in note for note in notes())
     assert f"encoded rows longer than 1.2 (at most 1.414) {words}" in notes(row_norm_bound=1.2)
     narrow = ndis.Schema(dict(SCHEMA.columns), target=("cost", 0, 1), row_norm_bound=1.1)
