@@ -242,7 +242,7 @@ def pull_in(xp: Any, x: Any, rule: GroupRule) -> Any:
 
 
 def shortening(xp: Any, x: Any, bound: float) -> Any:
-    """Return by how much finite rows are scaled to be at most `bound` long: (n, 1) factors, each from its own row.
+    """Return by how much finite rows are scaled to be at most `bound` long: (n, 1) factors of their own rows, or 1.
 
     A sum of squares in float64 depends on its order, so it only finds the rows that may be longer, and a few more.
     Their lengths come from exact sums of squares of rounded entries.
@@ -252,13 +252,14 @@ def shortening(xp: Any, x: Any, bound: float) -> Any:
     """
     factor, probe = xp.ones_like(x[:, :1]), 2.0 ** (_probe_bits(x.shape[1]) - 1)
     nearly = 1.0 - 2.0 * math.sqrt(x.shape[1]) / probe
-    (long,) = xp.where(xp.sum(x * x, 1) > (bound * nearly) ** 2)
-    if len(long):
-        rows = x[long]
-        power = (xp.amax(xp.abs(rows), 1).view(xp.int64) & _EXPONENT).view(xp.float64)
-        p = xp.round(rows / power[:, None] * probe)
-        length = xp.sqrt(xp.sum(p * p, 1)) * (power / probe)
-        factor[long, 0] = xp.clip(xp.full_like(length, bound) / length, 0.0, 1.0)
+    (long,) = xp.where(xp.einsum("ij,ij->i", x, x) > (bound * nearly) ** 2)
+    if not len(long):
+        return 1.0
+    rows = x[long]
+    power = (xp.amax(xp.abs(rows), 1).view(xp.int64) & _EXPONENT).view(xp.float64)
+    p = xp.round(rows / power[:, None] * probe)
+    length = xp.sqrt(xp.sum(p * p, 1)) * (power / probe)
+    factor[long, 0] = xp.clip(xp.full_like(length, bound) / length, 0.0, 1.0)
     return factor
 
 
