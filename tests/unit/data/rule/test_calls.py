@@ -95,8 +95,8 @@ SUMS = {
     "accumulator": "integers of a tile as float64, exact in any order (`RowLayout.block_rows`)",
     "device": "the same on a device",
     "host": "the same in strips",
-    "rows": "Σq² of integers, exact below 2⁵³, a comparison that rounding cannot turn (thm:integer-rows), and a float sum "
-    "that only finds rows whose exact length is computed then (thm:weighted-rows)",
+    "rows": "Σq² of integers, exact below 2⁵³, a comparison that rounding cannot turn (thm:integer-rows), and a float "
+    "sum that only finds rows whose exact length is computed then (thm:weighted-rows)",
     "terms": "integers times integers (the weights are rounded), and norms added output by output",
     "weighted": "integers times integers",
     "sums": "integers",
