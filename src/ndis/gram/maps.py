@@ -47,8 +47,8 @@ class RowMap:
     offset : (coordinates,) float64 array of integers
     unit : float
         The value of one unit of q·w + o: a power of two.
-    target : (centre, scale), optional
-        Targets become (y − centre)/scale.
+    target : (centre, scale, bound), optional
+        Targets, clipped to their bound, become (y − centre)/scale.
     bound : float, optional
         The map is weighted: rows whose image by `plain`, or by this map, is longer are shortened to it, and rows x
         beyond their own bound to that, both together with their targets.
@@ -66,7 +66,7 @@ class RowMap:
     weights: NDArray[np.float64]
     offset: NDArray[np.float64]
     unit: float
-    target: tuple[NDArray[np.float64], float] | None = None
+    target: tuple[NDArray[np.float64], float, float] | None = None
     bound: float | None = None
     plain: RowMap | None = None
 
@@ -110,8 +110,8 @@ class RowMap:
             z[broken] = math.nan
             if len(parts) == 1 or self.target is None:
                 return (z, *parts[1:])
-            centre, scale = self.target
-            return z, (placed(parts[1]) - placed(centre)) / scale * root
+            y, (centre, scale, most) = placed(parts[1]), self.target
+            return z, (y * shortening(xp, y, most) - placed(centre)) / placed(scale) * root
 
 
 def _fits(weights: NDArray[np.float64], offset: NDArray[np.float64]) -> bool:

@@ -21,7 +21,8 @@ a sum beyond 2⁵³ still compares as larger. In the second case |p| ≤ 2^B wit
 most √d/2. So ‖q‖ ≤ R + √d/2 + 2⁻²⁰ < 2ᵏ.
 
 *The same bits everywhere.* Beyond these exact sums the map uses only single IEEE operations: product, quotient, square
-root, round to nearest even. NumPy, compiled code and a CUDA device round each of them correctly.
+root, round to nearest even. NumPy, compiled code and a CUDA device round each of them correctly; torch on a host does
+not, so NumPy takes its roots (`square_root`).
 
 *Bias.* Rounding is to nearest. So a row within the bound moves by at most half a grid step per column, upwards as
 often as downwards. Clipping moves a row beyond the bound anyway. It ends within √d + 2 + 2^(k−B)·√d steps of its point
@@ -231,11 +232,8 @@ def quantise_group(xp: Any, x: Any, rule: GroupRule) -> tuple[Any, Any]:
 
 def pull_in(xp: Any, x: Any, rule: GroupRule) -> Any:
     """Move finite rows from beyond the bound onto the sphere of radius R, and round."""
-    largest = xp.amax(xp.abs(x), 1)
-    power = (largest.view(xp.int64) & _EXPONENT).view(xp.float64)
-    y = x / power[:, None]
-    p = xp.round(y * rule.probe)
-    norm = xp.sqrt(xp.sum(p * p, 1)) + rule.slack
+    _, y, norm = _probed(xp, x, rule.probe)
+    norm = norm + rule.slack
     # A tensor numerator: a Python scalar over a tensor may be computed as a reciprocal and a product.
     f = xp.full_like(norm, rule.radius) / norm
     return xp.round(y * f[:, None])
@@ -255,12 +253,25 @@ def shortening(xp: Any, x: Any, bound: float) -> Any:
     (long,) = xp.where(xp.einsum("ij,ij->i", x, x) > (bound * nearly) ** 2)
     if not len(long):
         return 1.0
-    rows = x[long]
-    power = (xp.amax(xp.abs(rows), 1).view(xp.int64) & _EXPONENT).view(xp.float64)
-    p = xp.round(rows / power[:, None] * probe)
-    length = xp.sqrt(xp.sum(p * p, 1)) * (power / probe)
+    power, _, norm = _probed(xp, x[long], probe)
+    length = norm * (power / probe)
     factor[long, 0] = xp.clip(xp.full_like(length, bound) / length, 0.0, 1.0)
     return factor
+
+
+def _probed(xp: Any, x: Any, probe: float) -> tuple[Any, Any, Any]:
+    """Return the power of two below the largest entry of each row, the row over it, and the norm of rounded entries."""
+    power = (xp.amax(xp.abs(x), 1).view(xp.int64) & _EXPONENT).view(xp.float64)
+    y = x / power[:, None]
+    p = xp.round(y * probe)
+    return power, y, square_root(xp, xp.sum(p * p, 1))
+
+
+def square_root(xp: Any, values: Any) -> Any:
+    """Return square roots as IEEE rounds them; those of torch on a host may be one bit off."""
+    if isinstance(values, np.ndarray) or values.is_cuda:
+        return xp.sqrt(values)
+    return xp.from_numpy(np.sqrt(values.numpy()))
 
 
 def _probe_bits(width: int) -> int:

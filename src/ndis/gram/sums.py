@@ -185,7 +185,7 @@ class RecordSums:
         row_norm_bound : float
             Bound of z. Rows x are clipped to the bound of these sums before they are mapped.
         target : (centre, scale), optional
-            Targets become (y − centre)/scale.
+            Targets, clipped to their own bound, become (y − centre)/scale.
         weighted : bool
             Rows z beyond the bound, and rows x beyond theirs, are shortened together with their targets.
         shape : array, optional
@@ -203,7 +203,8 @@ class RecordSums:
         """
         good = target is not None or self._classes is not None or not (weighted and self.targets)
         require(good, "target", "come with weighted rows", target)
-        other, how = copy(self), dict[str, Any](row_norm_bound=self.layout.row_norm_bound, target=target)
+        other, how = copy(self), dict[str, Any](row_norm_bound=self.layout.row_norm_bound)
+        how["target"] = None if target is None else (*target, self._tile.target_bound)
         other._map = plain = RowMap.of(matrix, shift, **how)
         if weighted:
             other._map = replace(plain, bound=row_norm_bound)

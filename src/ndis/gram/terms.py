@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from ndis._validate import require
 from ndis.errors import ParameterError
 from ndis.gram.accumulator import Accumulator, Gram
-from ndis.gram.rows import RowLayout
+from ndis.gram.rows import RowLayout, square_root
 
 MOST_OUTPUTS = 4096
 BELOW = 1.0 - 2.0**-40  # what rounding may take, many times over
@@ -128,7 +128,7 @@ class TermRule:
     def lengths(self, xp: Any, tile: Any) -> Any:
         """Return h, the lengths of rows."""
         q = tile[:, : self.features]
-        return xp.sqrt(xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
+        return square_root(xp, xp.einsum("ij,ij->i", q, q) + self.constant)  # the sum is exact in any order
 
     def roots(self, xp: Any, h: Any) -> Any:
         """Return the roots of the weights of rows of these lengths."""
@@ -176,7 +176,7 @@ def _norm(xp: Any, v: Any) -> Any:
     total = v[0] * v[0]
     for one in v[1:]:
         total += one * one
-    return xp.sqrt(total)
+    return square_root(xp, total)
 
 
 def residual_rule(layout: RowLayout, theta: Any, *, constant: bool, clip: float, edges: Any) -> TermRule:
@@ -408,7 +408,7 @@ class WeightedAccumulator(GramsAccumulator):
     def _rows(self, xp: Any, tile: Any, weights: Any) -> Iterator[Any]:
         rule, scale = self.rule, 2.0**self.layout.fractional_bits
         p = probabilities(xp, (weights.T @ tile.T) * rule.logit_unit)[0]
-        factor = xp.clip(xp.sqrt(p * (1.0 - p)) * 2.0, 0.0, 1.0) * rule.roots(xp, rule.lengths(xp, tile))
+        factor = xp.clip(square_root(xp, p * (1.0 - p)) * 2.0, 0.0, 1.0) * rule.roots(xp, rule.lengths(xp, tile))
         rows = self._predictors(xp, tile, math.sqrt(rule.constant) / scale)  # the constant's step over the features'
         yield xp.trunc(rows * (factor * (scale / rule.row_bound * BELOW))[:, None])
 

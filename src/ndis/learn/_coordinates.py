@@ -23,12 +23,13 @@ from ndis._validate import Floats
 
 BINS = 64  # equal bins of a public range
 NORM_EDGES: tuple[float, ...] = tuple(2.0**k for k in range(-3, 9))  # times the root of the columns
-_SEEN = 3.5  # a bin is seen above this many standard deviations of its noise
+_SEEN = 4.5  # a bin is seen above this many standard deviations of its noise: there are many bins
 _MOST = 0.75  # the seen bins hold at least this share of the records, or else likelihoods decide
 _RECORDS = 12.0  # and there are at least this many standard deviations of a bin's noise of them
 _ALMOST_ALL = 0.98
-_SURE = 3.0  # records are surely beyond a distance above this many standard deviations of their noise
+_SURE = 4.5  # records are surely beyond a distance above this many standard deviations of their noise
 _FEWEST = 2.0  # the rarer value of a column of two values has at least this many standard deviations of records
+_SHOWN = 3.5  # the same for bins of norms
 _FAR = 2.0  # times the root of the columns: rows beyond it are far away
 _RAISED = 3.0  # records far away that raise the second moment of a column by less may be another column's
 _SHARING = 4  # columns share the squares of rows far away by this power of how far their ranges go
@@ -247,7 +248,7 @@ def with_far_rows(
     root, two = math.sqrt(len(here.centre)), public.farthest_values(here)
     edges = np.array(NORM_EDGES) * root
     lengths = np.concatenate([edges[:1] * 0.7, np.sqrt(edges[1:] * edges[:-1]), edges[-1:] * 1.4])
-    seen = np.where((histogram > _SEEN * noise) & (lengths > _FAR * root), histogram, 0.0)
+    seen = np.where((histogram > _SHOWN * noise) & (lengths > _FAR * root), histogram, 0.0)
     ends = np.where(two > 0.0, two, (public.farthest + np.abs(here.centre)) * np.diagonal(here.matrix))
     up_to = np.minimum(lengths[:, None], ends)
     shares = up_to**_SHARING / (up_to**_SHARING).sum(axis=1, keepdims=True)

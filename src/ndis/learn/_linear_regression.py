@@ -33,6 +33,7 @@ from ndis.learn._rows import as_array, weighted_rows
 from ndis.learn._summary import CoefficientTable, RoundsEstimator
 from ndis.mechanisms.rounds import GaussianRounds
 from ndis.noise.bits import random_bits
+from ndis.pages.text import few
 
 METHODS = ("rounds", "gram")
 ERRORS = ("robust", "equal-variance")
@@ -229,10 +230,8 @@ class PrivateLinearRegression(RoundsEstimator, MultiOutputMixin, RegressorMixin,
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """Make a table of coefficients, standard errors and intervals, in the units of the data."""
         check_is_fitted(self)
-        residual = ", ".join(f"{x:.4g}" for x in np.sqrt(self.estimate_.residual_variance))
-        records = float(f"{max(self.records_, 0):.3g}")
-        note = f"about {records:,.0f} records; standard deviation of residuals {residual}"
-        return self._summary("Private linear regression", level, note)
+        residual = ", ".join(few(x, 2) for x in np.sqrt(self.estimate_.residual_variance))
+        return self._summary("Private linear regression", level, f"standard deviation of residuals about {residual}")
 
 
 # ---------------------------------------------------------------------- the rounds: order and budget of the releases

@@ -69,6 +69,8 @@ class RoundReleases:
         A norm that few rows exceed, the constant included: the unit of clips.
     far : float
         How many spreads the farthest records of a column are away.
+    stretched : array
+        The columns that have values far from most, other than those of two values.
     private : bool
         False if a draw came from a seed.
     log : list
@@ -92,7 +94,7 @@ class RoundReleases:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
-        self.row_bound, self.longest, self.far, self.private = 1.0, 1.0, 0.0, True
+        self.row_bound, self.longest, self.far, self.private, self.stretched = 1.0, 1.0, 0.0, True, np.empty(0, int)
         self.log: list[dict[str, Any]] = []
         self._counted: list[tuple[float, float]] = []
 
@@ -106,6 +108,7 @@ class RoundReleases:
             return self._stay()
         root = math.sqrt(len(spreads.centre))
         self.here, far = self._far_rows(spreads, root + 1.0)
+        self.stretched = np.flatnonzero((far > 0.0) & (self._public.farthest_values(spreads) == 0.0))
         bound, self.far = min(root + 1.0, self._public.longest(self.here)), float(far.max())
         column = _COUNTING * bound
         gram, noise = self._matrix(0, self._mapped(bound, column).gram(), "gram")

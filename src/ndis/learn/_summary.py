@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 _NO_ROWS = (
     "nothing is known: the number of records is within its noise of zero; if the table has more, almost no row was "
-    "read: check the header, text columns and missing cells (schema.preview, ndis schema check)"
+    "read: check the header, classes, text columns and missing cells (schema.preview, ndis schema check)"
 )
 _DEAR, _HIDING = 1.5, 100.0  # errors over those of sampling alone, between which a note names the column
 _NAMED = 10  # the number of columns that a note names
@@ -137,7 +137,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
             return releases.receipt(**public)
 
         self.receipt_ = self._paid(budget, make, random_state=releases.bits)
-        self.mechanism_, self.profile_ = budget, _profile(budget)
+        self.mechanism_, self.profile_, self._stretched = budget, _profile(budget), releases.stretched
         return learnt[0]
 
     def coef_interval(self, level: float = 0.95) -> Floats:
@@ -208,7 +208,11 @@ class RoundsEstimator(Scored, PrivateEstimator):
             names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
         rows = names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]
         kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
+        records = float(f"{max(self.estimate_.records, 0.0):.3g}")
+        note = f"about {records:,.0f} records; {note}"
         notes = [note, self.receipt_.words, self._error_words(), *self._costly(rows), kinds]
+        if far := ", ".join(names[i] for i in self._stretched):
+            notes.append(f"rows with {far} far from most count less: estimates are right if the model holds there too")
         notes += [*self._hidden_notes(), *self._schema_notes()]
         estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel())
         index = [(name,) for name in rows]

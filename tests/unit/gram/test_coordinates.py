@@ -142,6 +142,18 @@ class TestWeighted:
             exact = sums.gram().exact(ridge=0)
             assert sum(Fraction(int(n), exact.denominator) for n in np.diag(exact.numerators)) <= Fraction(1.5) ** 2
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_a_target_beyond_its_bound_is_one_at_it(self, weighted: bool) -> None:
+        """The bound is that of the target itself, and not of its centred or weighted value."""
+        totals = []
+        for y in (30.0, 9999.0):
+            sums = RecordSums((np.array([[20.0]]), np.array([y])), row_norm_bound=25.0, target_bound=30.0)
+            how: dict[str, Any] = {"target": (np.array([10.0]), 2.0), "target_bound": 20.0, "weighted": weighted}
+            moved = sums.in_coordinates([[1.0]], [0.0], row_norm_bound=2.0, **how)
+            totals.append(moved.residual_products(np.zeros(1), clip=1e3).total.to_float())
+        np.testing.assert_allclose(totals[1], totals[0], rtol=1e-4)
+        np.testing.assert_allclose(totals[0], [2.0 if weighted else 20.0], rtol=1e-3)
+
     def test_targets_come_with_weighted_rows(self) -> None:
         with pytest.raises(ParameterError, match=r"^target must come with weighted rows"):
             RecordSums(records(9), **PUBLIC).in_coordinates(MATRIX, SHIFT, row_norm_bound=1.0, weighted=True)

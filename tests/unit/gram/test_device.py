@@ -18,6 +18,7 @@ import pytest
 
 from ndis.errors import ParameterError
 from ndis.gram import GramAccumulator, RowLayout, exact_gram, leverage, worst_row
+from ndis.gram.rows import square_root
 from ndis.gram.sums import RecordSums
 
 
@@ -210,6 +211,15 @@ def test_without_torch_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ParameterError, match=r"install ndis\[torch\]"):
         exact_gram(rows(), row_norm_bound=1.0, device="cuda")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: its own extra")
+def test_square_roots_of_tensors_are_those_of_numpy() -> None:
+    """torch alone is one bit off in one of a hundred on some hosts."""
+    import torch
+
+    x = np.random.default_rng(0).integers(1, 2**52, 100_000).astype(np.float64)
+    np.testing.assert_array_equal(square_root(torch, torch.from_numpy(x)).numpy(), np.sqrt(x))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed: its own extra")

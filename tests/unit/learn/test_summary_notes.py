@@ -98,7 +98,7 @@ def test_fills_keep_rows() -> None:
 
 @pytest.mark.parametrize("how", [{}, {"method": "gram"}])
 def test_almost_no_row_was_read(how: dict[str, str]) -> None:
-    words = "almost no row was read: check the header, text columns and missing cells (schema.preview, ndis schema"
+    words = "almost no row was read: check the header, classes, text columns and missing cells (schema.preview, "
     empty = pd.concat([table().assign(age=np.nan)] * 10)
     model = PrivateLinearRegression(schema=SCHEMA, epsilon=5.0, **how)
     assert any(words in note for note in model.fit(empty).summary().notes)

@@ -438,9 +438,9 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     """
     if target is None:
         return None, None
-    spec: Any
     if isinstance(target, Mapping):
-        name, spec = target.get("name"), {key: value for key, value in target.items() if key != "name"}
+        spec: Any = dict(target)
+        name = spec.pop("name", None)
     elif isinstance(target, tuple) and len(target) == 3:
         name, spec = target[0], target[1:]
     elif isinstance(target, tuple) and len(target) == 2 and not isinstance(target[1], tuple):
@@ -448,6 +448,8 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
     else:
         raise ParameterError("target", "be (name, low, high), (name, [classes]) or (name, bool)", repr(target))
     column = as_column(as_name(name), spec)
+    if isinstance(column, Category) and list(map(repr, column.values)) == ["False", "True"]:
+        column = Boolean(column.fill)  # which reads yes and no too
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
     require(column.squared_norm <= 1, "target", "have degree 1 and no indicator", repr(column))

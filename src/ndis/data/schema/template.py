@@ -24,7 +24,7 @@ _HEAD = """\
 # A column without fill makes its whole row zero if its cell is missing. Values outside of a range count at its end: if
 # a code such as 999 or -1 stands for "missing", empty those cells first. $1,200 is no number and 15/03/2025 no date:
 # such cells count as missing, so write 1200 and 2025-03-15. North and north are two categories: list both or write one.
-# A [target] with two classes has categories = ["no", "yes"] in place of low and high: ndis logistic.
+# A [target] of ndis logistic has type = "boolean" for yes and no in any spelling, or categories = ["basic", "plus"].
 """
 _NO_TARGET = """\
 # A regression needs a target. Take its line out of [columns], and write it here without the "#":
