@@ -207,7 +207,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         if intercept:
             names, shrunk = [*names, "(intercept)"], np.hstack([shrunk, np.atleast_1d(self.intercept_)[:, None]])
         rows = names if outputs == 1 else [f"y{t}: {name}" for t in range(outputs) for name in names]
-        kinds = "estimate: without shrinkage, for inference; shrunk: for predictions"
+        index, kinds = [(row,) for row in rows], "estimate: without shrinkage, for inference; shrunk: for predictions"
         records = float(f"{max(self.estimate_.records, 0.0):.3g}")
         note = f"about {records:,.0f} records; {note}"
         notes = [note, self.receipt_.words, self._error_words(), *self._costly(rows), kinds]
@@ -215,7 +215,6 @@ class RoundsEstimator(Scored, PrivateEstimator):
             notes.append(f"rows with {far} far from most count less: estimates are right if the model holds there too")
         notes += [*self._hidden_notes(), *self._schema_notes()]
         estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel())
-        index = [(name,) for name in rows]
         return CoefficientTable.normal(title, ("name",), index, estimates, level, notes, shrunk=shrunk.ravel())
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, title: str = "A regression in numbers") -> str:
