@@ -256,12 +256,11 @@ def with_far_rows(
     raised = np.where(two > 0.0, 0.0, parts.sum(axis=0))
     spread, away = np.sqrt(1.0 + raised), (parts * up_to).sum(axis=0) / np.maximum(raised, 1e-300)
     far = np.where(raised > _RAISED, away / spread, two)
-    factor = spread * np.maximum(far / most, 1.0)
-    return replace(here, matrix=here.matrix / factor), far
+    return replace(here, matrix=here.matrix / (spread * np.maximum(far / most, 1.0))), far
 
 
 def turned(
-    here: Coordinates, gram: Floats, noise: float, *, constant: float, centred: bool, long: Any
+    here: Coordinates, gram: Floats, noise: float, constant: float, *, centred: bool, long: Any
 ) -> tuple[Coordinates, Any]:
     """Return coordinates along the directions of a released Gram matrix, whose last column is a constant.
 

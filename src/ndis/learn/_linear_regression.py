@@ -297,7 +297,7 @@ def calibrated_rounds(*, rounds: int, **guarantee: Any) -> GaussianRounds:
 
 # ---------------------------------------------------------------------- the last round, and its shape
 
-_ABOVE = 0.5  # a diagonal entry of Σ ttᵀ is above that of equal variances by what exceeds its noise times this
+_AWAY, _DOUBT = 2.0, 0.5  # for columns with records more spreads away, Σ ttᵀ may be larger by a share of its noise
 
 
 class LastRound(NamedTuple):
@@ -309,17 +309,20 @@ class LastRound(NamedTuple):
     inverse : (predictors, predictors) array
         Its product with such a term is the term.
     clips : LastClips
+    doubt : array
+        Σ ttᵀ may be larger than released by this share of its noise, where few records far away make most of it.
     """
 
     rows: RecordSums
     inverse: Any
     clips: LastClips
+    doubt: Any = 0.0
 
     def meat(self, terms: Floats, noise: float, gram: Floats) -> dict[str, Any]:
         """Return the released Σ ttᵀ in the present coordinates, its noise, and what clipping adds, as a share of it.
 
-        A noisy matrix is brought nearer to that of errors of equal variance, but no entry of its diagonal that is
-        above. The clip takes Σ wᵢuᵢ from the sum, with lengths wᵢ and directions uᵢ, and
+        A noisy matrix is brought nearer to that of errors of equal variance, but no entry of its diagonal that is, or
+        may be, above. The clip takes Σ wᵢuᵢ from the sum, with lengths wᵢ and directions uᵢ, and
         (Σ wᵢuᵢ)(Σ wᵢuᵢ)ᵀ ≤ Σ wᵢ·Σ wᵢuᵢuᵢᵀ. The directions of long terms are taken to be those of all terms, so it is at
         most (Σ wᵢ)² times Σ ttᵀ/Σ‖t‖².
         """
@@ -330,7 +333,7 @@ class LastRound(NamedTuple):
         grown = []
         for each, n in zip(terms, size, strict=True):
             near = nearer(each, n / whole * equal, noise)[0]
-            above = np.maximum(np.diagonal(each) - np.diagonal(near) - _ABOVE * noise, 0.0)
+            above = np.maximum(np.diagonal(each) - np.diagonal(near) + self.doubt * noise, 0.0)
             grown.append(self.clips.grown * self.inverse @ (near + np.diag(above)) @ self.inverse.T)
         wide = noise * self.clips.grown * float((self.inverse**2).sum()) / len(gram)
         return {"terms": np.stack(grown), "term_noise": wide, "bias": self.clips.taken / sum(size) / self.clips.grown}
@@ -376,9 +379,9 @@ class LinearReleases(RoundReleases):
         residual = self.farthest_target + self.row_bound * float(np.linalg.norm(theta))
         farthest = float(np.linalg.norm(shape, 2)) * self.row_bound * residual / unit
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
-        how |= {"farthest": farthest, "rare": 1.0 / (1.0 + self.far**2)}
-        c = last_clips(histogram, noise, entries=theta.size, **how)
-        return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown))
+        c = last_clips(histogram, noise, entries=theta.size, farthest=farthest, rare=1 / (1 + self.far.max() ** 2), **how)
+        doubt = _DOUBT * (np.append(self.far, np.zeros(len(theta)))[: len(theta)] > _AWAY)
+        return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown), doubt)
 
     def total(self, index: int, theta: Floats, last: LastRound) -> tuple[Floats, float]:
         """Release the sum of the last round in the present coordinates; with its noise in those of its shape."""

@@ -67,10 +67,10 @@ class RoundReleases:
         Longer rows, the constant included, count less.
     longest : float
         A norm that few rows exceed, the constant included: the unit of clips.
-    far : float
-        How many spreads the farthest records of a column are away.
+    far : array
+        How many spreads the farthest records of each column are away.
     stretched : array
-        The columns that have values far from most, other than those of two values.
+        Whether a column has values far from most; False if it has two values.
     private : bool
         False if a draw came from a seed.
     log : list
@@ -94,7 +94,8 @@ class RoundReleases:
         self._sums, self.budget, self.bits, self.constant = sums, budget, bits, constant
         self._public, self._held, self._fixed, self.here = public, held, fixed or held, public.start()
         self.column: float | None = None
-        self.row_bound, self.longest, self.far, self.private, self.stretched = 1.0, 1.0, 0.0, True, np.empty(0, int)
+        self.row_bound, self.longest, self.private = 1.0, 1.0, True
+        self.far = self.stretched = np.zeros(1)
         self.log: list[dict[str, Any]] = []
         self._counted: list[tuple[float, float]] = []
 
@@ -107,17 +108,16 @@ class RoundReleases:
         if spreads is None:
             return self._stay()
         root = math.sqrt(len(spreads.centre))
-        self.here, far = self._far_rows(spreads, root + 1.0)
-        self.stretched = np.flatnonzero((far > 0.0) & (self._public.farthest_values(spreads) == 0.0))
-        bound, self.far = min(root + 1.0, self._public.longest(self.here)), float(far.max())
+        self.here, self.far = self._far_rows(spreads, root + 1.0)
+        self.stretched = (self.far > 0.0) & (self._public.farthest_values(spreads) == 0.0)
+        bound = min(root + 1.0, self._public.longest(self.here))
         column = _COUNTING * bound
         gram, noise = self._matrix(0, self._mapped(bound, column).gram(), "gram")
-        how: dict[str, Any] = {"constant": column, "centred": self.constant, "long": far > bound}
-        self.here, longer = turned(self.here, gram, noise, **how)
+        self.here, longer = turned(self.here, gram, noise, column, centred=self.constant, long=self.far > bound)
         records = max(float(gram[-1, -1]), noise) / column**2
         farthest = min(self._public.longest(self.here), FARTHEST)
-        unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * (len(far) + self.constant))
-        least = min(bound / max(self.far, bound), 1.0) ** 2  # a column with records far away has a small eigenvalue
+        unit = self.budget.matrix_noise(1, Fraction(1)) * math.sqrt(2.0 * (len(self.far) + self.constant))
+        least = min(bound / max(self.far.max(), bound), 1.0) ** 2  # a column with far records has a small eigenvalue
         most = max(bound * longer, math.sqrt(self.afforded * least * records / unit))
         return self._settled(1, min(most, farthest), min(bound * longer, farthest), _COLUMN)
 

@@ -211,7 +211,7 @@ class RoundsEstimator(Scored, PrivateEstimator):
         records = float(f"{max(self.estimate_.records, 0.0):.3g}")
         note = f"about {records:,.0f} records; {note}"
         notes = [note, self.receipt_.words, self._error_words(), *self._costly(rows), kinds]
-        if far := ", ".join(names[i] for i in self._stretched):
+        if far := ", ".join(names[i] for i in np.flatnonzero(self._stretched)):
             notes.append(f"rows with {far} far from most count less: estimates are right if the model holds there too")
         notes += [*self._hidden_notes(), *self._schema_notes()]
         estimates = (self.estimate_.theta.T.ravel(), self.estimate_.errors().ravel())
