@@ -375,11 +375,11 @@ class LinearReleases(RoundReleases):
         """Release the histogram of the lengths of terms times `shape`, and choose their clips."""
         rows, inverse, unit = self.rows(shape), np.linalg.inv(shape), math.sqrt(theta.size) * _LONGEST_TERM
         sums = rows.residual_products(inverse.T @ theta, clip=unit, edges=[unit * edge for edge in FINE_EDGES])
-        histogram, noise = self._histogram(len(PLACE_SHARES) + index, sums)
+        histogram, s = self._histogram(len(PLACE_SHARES) + index, sums)
         residual = self.farthest_target + self.row_bound * float(np.linalg.norm(theta))
         farthest = float(np.linalg.norm(shape, 2)) * self.row_bound * residual / unit
         how = {"shift": self.shift(index), "square_noise": self.budget.matrix_noise(len(GRAM_SHARES) + 1, Fraction(1))}
-        c = last_clips(histogram, noise, entries=theta.size, farthest=farthest, rare=1 / (1 + self.far.max() ** 2), **how)
+        c = last_clips(histogram, s, entries=theta.size, farthest=farthest, rare=1 / (1 + self.far.max() ** 2), **how)
         doubt = _DOUBT * (np.append(self.far, np.zeros(len(theta)))[: len(theta)] > _AWAY)
         return LastRound(rows, inverse, LastClips(c.clip * unit, c.taken * unit**2, c.squares * unit, c.grown), doubt)
 
