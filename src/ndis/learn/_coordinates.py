@@ -206,7 +206,7 @@ def _place(histogram: Floats, noise: float, records: float) -> tuple[float, floa
 
     >>> centre, spread = _place(np.full(64, 10.0), 10.0, 640.0)  # every bin is within the noise
     >>> round(abs(centre), 3), round(spread, 1)
-    (0.0, 0.6)
+    (0.0, 0.5)
     """
     place = _seen(histogram, noise, records)
     if place is not None:
