@@ -219,7 +219,7 @@ def quantise_group(xp: Any, x: Any, rule: GroupRule) -> tuple[Any, Any]:
     ([[64.0, 128.0], [152.0, 203.0], [0.0, 0.0]], [False, False, True])
     """
     q = xp.round(x * rule.scale)
-    fits = xp.sum(q * q, 1) <= rule.limit  # false for NaN
+    fits = _squares(xp, q) <= rule.limit  # false for NaN
     broken = ~fits
     (outside,) = xp.where(broken)
     if len(outside):
@@ -249,14 +249,17 @@ def shortening(xp: Any, x: Any, bound: float) -> Any:
     [1.0, 0.5, 1.0]
     """
     factor, probe = xp.ones_like(x[:, :1]), 2.0 ** (_probe_bits(x.shape[1]) - 1)
-    nearly = 1.0 - 2.0 * math.sqrt(x.shape[1]) / probe
-    (long,) = xp.where(xp.einsum("ij,ij->i", x, x) > (bound * nearly) ** 2)
+    (long,) = xp.where(_squares(xp, x) > (bound * (1.0 - 2.0 * math.sqrt(x.shape[1]) / probe)) ** 2)
     if not len(long):
         return 1.0
     power, _, norm = _probed(xp, x[long], probe)
-    length = norm * (power / probe)
-    factor[long, 0] = xp.clip(xp.full_like(length, bound) / length, 0.0, 1.0)
+    factor[long, 0] = xp.clip(xp.full_like(norm, bound) / (norm * (power / probe)), 0.0, 1.0)
     return factor
+
+
+def _squares(xp: Any, x: Any) -> Any:
+    """Return the sums of squares of rows, in any order."""
+    return np.einsum("ij,ij->i", x, x) if xp is np else xp.sum(x * x, 1)
 
 
 def _probed(xp: Any, x: Any, probe: float) -> tuple[Any, Any, Any]:
