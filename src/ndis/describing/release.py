@@ -452,6 +452,7 @@ def column_shares(values: Mapping[str, Floats], squares: Floats, noise: Mapping[
         away = bins_away(values)
         away[away < _LONG] = 0.0
         unseen = _UNSEEN * noise["quantiles"] * np.linalg.norm(away, axis=1)
+        # without a bin far away the numbers share by their ranges alone: the last term is the same for all
         own = own * (np.maximum((values["quantiles"] * away).sum(axis=1), 0.0) + unseen + 1e-9)
     return np.asarray(own / own.sum(axis=1, keepdims=True))
 

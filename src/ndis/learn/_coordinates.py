@@ -230,7 +230,7 @@ def _normal_laws() -> tuple[Floats, Floats, Floats]:
     return shares, means, np.sqrt(shares @ middles**2 - means**2)
 
 
-def with_far_rows(
+def with_far(
     here: Coordinates, histogram: Floats, noise: float, public: PublicRanges, most: float
 ) -> tuple[Coordinates, Floats]:
     """Return coordinates in which columns spread as the norms of rows tell, and how far away their records are.
@@ -241,7 +241,7 @@ def with_far_rows(
     >>> here = Coordinates(np.diag([1.0, 10.0]), np.zeros(2), np.zeros(1), 1.0)
     >>> public = PublicRanges(3.0, 4.0, 1.0, np.zeros(2), np.zeros(1), (None, None), centred=True)
     >>> norms = np.r_[np.zeros(3), 600.0, 300.0, 0.0, 100.0, np.zeros(6)]  # a tenth is about 8 spreads away
-    >>> found, far = with_far_rows(here, norms, 5.0, public, most=4.0)
+    >>> found, far = with_far(here, norms, 5.0, public, most=4.0)
     >>> np.diagonal(found.matrix).round(2).tolist(), far.round(1).tolist()
     ([0.94, 3.71], [0.0, 3.0])
     """

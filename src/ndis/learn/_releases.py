@@ -18,16 +18,7 @@ import numpy as np
 from ndis._validate import Floats
 from ndis.gram import Gram
 from ndis.gram.sums import RecordSums, TermSums
-from ndis.learn._coordinates import (
-    BINS,
-    FARTHEST,
-    NORM_EDGES,
-    Coordinates,
-    PublicRanges,
-    located,
-    turned,
-    with_far_rows,
-)
+from ndis.learn._coordinates import BINS, FARTHEST, NORM_EDGES, Coordinates, PublicRanges, located, turned, with_far
 from ndis.mechanisms.mechanism import Receipt
 from ndis.mechanisms.rounds import GaussianRounds
 
@@ -151,7 +142,7 @@ class RoundReleases:
         norms = [unit * edge for edge in NORM_EDGES]
         counts = self._mapped(public.longest(spreads), None, spreads).value_counts((), norms=norms)
         released, noise = self._counts(1, counts.lengths(), squared_reach=self._replaced, name="histogram of norms")
-        return with_far_rows(spreads, released, noise, public, most)
+        return with_far(spreads, released, noise, public, most)
 
     def _mapped(self, bound: float, column: float | None, at: Coordinates | None = None) -> RecordSums:
         """Return the records in coordinates, with rows clipped to a bound."""

@@ -26,7 +26,7 @@ BUDGET = {
     "noise": (330, 330),
     "worst_case models": (1280, 1280),
     "mechanisms": (1450, 1450),
-    "learn": (2204, 1800),
+    "learn": (2195, 1800),
     "describing": (913, 700),
     "dominance ledger": (1415, 1415),
     "auditing": (2700, 2700),

@@ -277,3 +277,17 @@ class TestRounds:
         ratios = np.array(data.clips[1:]) / data.clips[:-1]
         assert (ratios <= 2.0 + 1e-12).all()
         assert (ratios >= 0.5 - 1e-12).all()
+
+
+def test_terms_of_columns_with_records_far_away_may_be_larger_than_released():
+    """By a share of the noise, and along these columns only; no entry of the diagonal becomes less than released."""
+    released, noise, gram = np.diag([40.0, 40.0])[None], 10.0, np.diag([40.0, 40.0])
+    clips = LastClips(1.0, 0.0, 1.0, 1.0)
+    plain, doubted = (
+        LastRound(None, np.eye(2), clips, np.array(doubt)).meat(released, noise, gram)["terms"][0]
+        for doubt in ([0.0, 0.0], [0.5, 0.0])
+    )
+    np.testing.assert_allclose(plain, released[0])
+    np.testing.assert_allclose(doubted, np.diag([45.0, 40.0]))
+    louder = np.diag([90.0, 40.0])[None]
+    assert LastRound(None, np.eye(2), clips).meat(louder, noise, gram)["terms"][0][0, 0] == pytest.approx(90.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ndis
-from ndis.learn._coordinates import NORM_EDGES, Coordinates, PublicRanges, _seen, with_far_rows
+from ndis.learn._coordinates import NORM_EDGES, Coordinates, PublicRanges, _seen, with_far
 
 
 def shared_value(records: float) -> np.ndarray:
@@ -42,7 +42,7 @@ def test_a_column_with_records_far_away_has_them_within_the_reach(seed):
     public = PublicRanges(1.0, 9.0, 1.0, np.zeros(p), np.zeros(1), (None,) * p, centred=True)
     edges = np.array([0.0, *NORM_EDGES, np.inf]) * math.sqrt(p)
     norms = np.histogram(np.linalg.norm(rows, axis=1), edges)[0] + rng.normal(0.0, 20.0, len(edges) - 1)
-    found, away = with_far_rows(here, norms, 20.0, public, most)
+    found, away = with_far(here, norms, 20.0, public, most)
     factors = np.diagonal(found.matrix) / reach
     assert 0.5 * most < far * factors[0] < 1.5 * most
     assert away[0] == pytest.approx(1.0 / math.sqrt(share), rel=0.5)
@@ -58,7 +58,7 @@ def test_a_rare_one_of_two_values_is_within_the_reach():
     here = Coordinates(np.diag([1.0 / spread, 3.0]), np.array([2.0 * share - 1.0, 0.0]), np.zeros(1), 1.0)
     norms = np.zeros(len(NORM_EDGES) + 1)
     norms[[3, 4, 7]] = 12_000.0, 8000.0, 100.0
-    found, away = with_far_rows(here, norms, 10.0, public, 2.5)
+    found, away = with_far(here, norms, 10.0, public, 2.5)
     assert away.tolist() == [pytest.approx(1.0 / math.sqrt(share), rel=0.01), 0.0]
     assert (1.0 - here.centre[0]) * found.matrix[0, 0] == pytest.approx(2.5)
     assert found.matrix[1, 1] == pytest.approx(3.0, rel=0.01)

@@ -243,3 +243,26 @@ def test_classes_that_labels_tell_are_named_as_not_private() -> None:
         models = [PrivateLogisticRegression(**how, **more) for more in ({}, {"classes": (0, 1)})]
         told = [model.fit(x, y).summary().notes for model in models]
         assert ["classes were read" in " ".join(map(str, notes)) for notes in told] == [True, False]
+
+
+def test_a_column_with_values_far_from_most_is_named() -> None:
+    rng, n = np.random.default_rng(0), 20_000
+    gain = np.where(rng.random(n) < 0.05, np.clip(rng.lognormal(3.5, 0.5, n), 0, 200), 0.0)
+    frame = pd.DataFrame({"age": rng.uniform(20, 80, n), "gain": gain}).assign(tax=lambda t: t.age + 2 * t.gain)
+    for far in ("gain", "age"):
+        schema = ndis.Schema({"age": (20, 80), "gain": (0, 200)}, target=("tax", 0, 500))
+        kept = frame if far == "gain" else frame.assign(gain=rng.uniform(0, 200, n))
+        found = PrivateLinearRegression(schema=schema).fit(kept).summary().notes
+        words = "rows with gain far from most count less: estimates are right if the model holds there too"
+        assert (words in found) == (far == "gain")
+
+
+def test_every_summary_says_how_many_records_were_read() -> None:
+    """A target false and true reads yes and no in any spelling; 0 and 1 stay classes."""
+    rng = np.random.default_rng(0)
+    table = {"age": rng.uniform(size=5000), "ill": rng.choice(["yes", "No", "Y", "n", "TRUE", "0"], 5000)}
+    schema = ndis.Schema({"age": (0, 1)}, target=("ill", [False, True]))
+    assert schema.target == Boolean()
+    assert ndis.Schema({"age": (0, 1)}, target=("ill", [0, 1])).target == Category((0, 1))
+    (note,) = [one for one in PrivateLogisticRegression(schema=schema).fit(table).summary().notes if "records;" in one]
+    assert abs(float(note.split()[1].replace(",", "")) - 5000) < 500

@@ -449,7 +449,7 @@ def as_target(target: Any) -> tuple[str | None, Number | Category | Boolean | No
         raise ParameterError("target", "be (name, low, high), (name, [classes]) or (name, bool)", repr(target))
     column = as_column(as_name(name), spec)
     if isinstance(column, Category) and list(map(repr, column.values)) == ["False", "True"]:
-        column = Boolean(column.fill)  # which reads yes and no too
+        column = Boolean(column.fill)  # which reads yes and no too; 0 and 1 are equal to these, and stay classes
     if not isinstance(column, Number | Category | Boolean):
         raise ParameterError("target", "be a number, a category or a boolean", type(column).__name__)
     require(column.squared_norm <= 1, "target", "have degree 1 and no indicator", repr(column))
